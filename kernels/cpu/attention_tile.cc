@@ -12,6 +12,7 @@
 #include "base/math.h"
 #include "kernels/cpu/attention_tile.h"
 #include "kernels/cpu/simd-inl.h"
+#include "kernels/cpu/transpose-inl.h"
 #include "kernels/cpu/widen-inl.h"
 #include "kernels/rounded_alibi.h"
 
@@ -44,50 +45,6 @@ struct Workspace {
   float* decays;  // [kTileRows]: what the latest maximum does to the sums before it
   int64_t head_dim_padded;
 };
-
-#if HWY_TARGET != HWY_SCALAR
-// Four values of each of Lanes(d) / 4 rows, every fourth row: block b holds rows[4 * b][0 .. 3].
-template <class D>
-HWY_INLINE hn::Vec<D> LoadFours(D d, const float* const* rows, int column) {
-  if constexpr (hn::MaxLanes(D()) == 4) {
-    return hn::LoadU(d, rows[0] + column);
-  } else {
-    const hn::Half<D> half;
-    return hn::Combine(d, LoadFours(half, rows + hn::MaxLanes(half), column),
-                       LoadFours(half, rows, column));
-  }
-}
-#endif
-
-// keys[d][j] = rows[j][d] for j < num_keys rounded up to whole vectors; kStride: of keys[d].
-template <int kStride>
-void TransposeKeys(const float* const* rows, int num_keys, int head_dim, float* keys) {
-  const int lanes = static_cast<int>(NumLanes());
-  for (int j = 0; j < num_keys; j += lanes) {
-    int d = 0;
-#if HWY_TARGET != HWY_SCALAR
-    // 4 x 4 transpositions, one in each 128-bit block.
-    for (; d + 4 <= head_dim; d += 4) {
-      const VF v0 = LoadFours(kF32, rows + j, d);
-      const VF v1 = LoadFours(kF32, rows + j + 1, d);
-      const VF v2 = LoadFours(kF32, rows + j + 2, d);
-      const VF v3 = LoadFours(kF32, rows + j + 3, d);
-      const VF low02 = hn::InterleaveLower(kF32, v0, v2);
-      const VF low13 = hn::InterleaveLower(kF32, v1, v3);
-      const VF high02 = hn::InterleaveUpper(kF32, v0, v2);
-      const VF high13 = hn::InterleaveUpper(kF32, v1, v3);
-      float* to = keys + d * kStride + j;
-      hn::Store(hn::InterleaveLower(kF32, low02, low13), kF32, to);
-      hn::Store(hn::InterleaveUpper(kF32, low02, low13), kF32, to + kStride);
-      hn::Store(hn::InterleaveLower(kF32, high02, high13), kF32, to + 2 * kStride);
-      hn::Store(hn::InterleaveUpper(kF32, high02, high13), kF32, to + 3 * kStride);
-    }
-#endif
-    for (; d < head_dim; ++d) {
-      for (int i = 0; i < lanes; ++i) keys[d * kStride + j + i] = rows[j + i][d];
-    }
-  }
-}
 
 // A block of a tile's keys as columns: neighbours are one dimension's of several keys.
 template <typename Stored>
@@ -226,7 +183,7 @@ void ReadPositions(const AttentionTile& tile, const float* from, int64_t stride,
     const int distance = std::clamp(lowest + i, -positions.max_distance, positions.max_distance);
     rows[i] = from + positions.rows[distance] * stride;
   }
-  TransposeKeys<kDistances>(rows, count, tile.head_dim, to);
+  TransposeRows(kF32, rows, count, tile.head_dim, kDistances, to);
 }
 
 // Adds to a row's scores of kVectors vectors of keys what positions stand against: a chain of
@@ -490,7 +447,7 @@ void ScoreKeys(const AttentionTile& tile, int first_key, int num_keys, int padde
     rows[j] = row;
     if (j + 1 < num_keys) row += tile.keys.row_stride;
   }
-  TransposeKeys<kKeyBlock>(rows, padded_keys, tile.head_dim, w.keys);
+  TransposeRows(kF32, rows, padded_keys, tile.head_dim, kKeyBlock, w.keys);
   ScoreTile(tile, WorkspaceColumns(w), padded_keys, w);
 }
 

@@ -9,6 +9,7 @@
 #include "kernels/cpu/norm.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/simd-inl.h"
+#include "kernels/cpu/transpose-inl.h"
 #include "kernels/float16.h"
 #include "kernels/input_norm.h"
 
@@ -21,6 +22,19 @@ void CopyScaled(const float* from, float scale, size_t size, float* to) {
                           HWY_ATTR { store(hn::Mul(load(from + i), scales), to + i); });
 }
 
+// to[d * stride + i] = rows[i][d] for i < num_rows.
+void StoreColumns(const float* const* rows, int num_rows, int num_columns, int64_t stride,
+                  float* to) {
+  // Vectors of 4 rows: neighbours in a block are seldom as many as the longest have.
+  const hn::CappedTag<float, 4> d;
+  const int lanes = static_cast<int>(hn::Lanes(d));
+  const int whole = num_rows / lanes * lanes;
+  TransposeRows(d, rows, whole, num_columns, stride, to);
+  for (int i = whole; i < num_rows; ++i) {
+    for (int c = 0; c < num_columns; ++c) to[c * stride + i] = rows[i][c];
+  }
+}
+
 }  // namespace beamline::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -29,6 +43,7 @@ namespace beamline::cpu {
 namespace {
 
 HWY_EXPORT(CopyScaled);
+HWY_EXPORT(StoreColumns);
 
 constexpr double kNsPerElement = 0.2;
 
@@ -49,7 +64,7 @@ void Rotate(const float* cos_sin, int64_t rotary_dim, bool interleaved, float* h
   }
 }
 
-// Moves one token's heads out of its workspace row.
+// Moves tokens' heads out of their workspace rows.
 class HeadMover {
  public:
   explicit HeadMover(const ProjectHeadsParams& params) : p_(params) {}
@@ -75,12 +90,28 @@ class HeadMover {
       return;
     }
     const int64_t block_size = p_.cache->keys.dim(2);
-    const int64_t block = p_.slots[token] / block_size;
-    const int64_t position = p_.slots[token] % block_size;
+    const int64_t block = p_.slots[token] / block_size, position = p_.slots[token] % block_size;
     for (int h = 0; h < p_.num_kv_heads; ++h) {
-      const int64_t head = (block * p_.num_kv_heads + h) * block_size * p_.head_dim;
-      StoreKey(keys + h * p_.head_dim, p_.cache->keys, head + position, block_size);
-      StoreValue(values + h * p_.head_dim, p_.cache->values, head + position * p_.head_dim);
+      const int64_t row = (block * p_.num_kv_heads + h) * block_size + position;
+      Store(values + h * p_.head_dim, p_.cache->values, row * p_.head_dim);
+    }
+  }
+
+  // Brings the keys of tokens that were moved into the cache, as columns (KeyLayout).
+  void StoreKeys(int64_t begin, int64_t end, Scratch& scratch) const {
+    if (p_.cache == nullptr || p_.num_kv_heads == 0) return;
+    if (p_.cache->keys.dtype != DType::kFloat32) return StoreNarrowKeys(begin, end, scratch);
+    const int64_t block_size = p_.cache->keys.dim(2);
+    const float* rows[kMostNeighbours];
+    for (int64_t token = begin; token < end;) {
+      const int count = Neighbours(token, end, block_size);
+      for (int h = 0; h < p_.num_kv_heads; ++h) {
+        for (int i = 0; i < count; ++i) rows[i] = Key(token + i, h);
+        HWY_DYNAMIC_DISPATCH(StoreColumns)
+        (rows, count, p_.head_dim, block_size,
+         p_.cache->keys.as<float>() + KeyOffset(token, h, block_size));
+      }
+      token += count;
     }
   }
 
@@ -91,28 +122,57 @@ class HeadMover {
     }
   }
 
-  // A head's elements in the cache's type, `stride` elements apart (KeyLayout::kColumns).
-  void StoreKey(const float* head, const Tensor& cache, int64_t offset, int64_t stride) const {
-    const auto store = [&](auto* to, auto convert) {
-      for (int d = 0; d < p_.head_dim; ++d) to[offset + d * stride] = convert(head[d]);
-    };
-    if (cache.dtype == DType::kFloat32) {
-      store(cache.as<float>(), [](float value) { return value; });
-    } else if (cache.dtype == DType::kBFloat16) {
-      store(cache.as<uint16_t>(), ToBFloat16);
+  static constexpr int kMostNeighbours = 16;
+
+  // How many tokens from this one on have neighbouring slots of one block.
+  int Neighbours(int64_t token, int64_t end, int64_t block_size) const {
+    const int64_t slot = p_.slots[token];
+    const int64_t most = std::min(
+        {end - token, block_size - slot % block_size, static_cast<int64_t>(kMostNeighbours)});
+    int count = 1;
+    while (count < most && p_.slots[token + count] == slot + count) ++count;
+    return count;
+  }
+
+  const float* Key(int64_t token, int head) const {
+    return p_.workspace.row<float>(token) + int64_t{p_.num_heads + head} * p_.head_dim;
+  }
+
+  // Where a token's key begins in the cache; its elements are block_size apart.
+  int64_t KeyOffset(int64_t token, int64_t head, int64_t block_size) const {
+    const int64_t block = p_.slots[token] / block_size;
+    return (block * p_.num_kv_heads + head) * block_size * p_.head_dim +
+           p_.slots[token] % block_size;
+  }
+
+  void StoreNarrowKeys(int64_t begin, int64_t end, Scratch& scratch) const {
+    const Tensor& cache = p_.cache->keys;
+    const int64_t block_size = cache.dim(2);
+    scratch.Reset(Scratch::BytesFor<uint16_t>(p_.head_dim));
+    auto* const narrow = scratch.Take<uint16_t>(p_.head_dim);
+    for (int64_t token = begin; token < end; ++token) {
+      for (int h = 0; h < p_.num_kv_heads; ++h) {
+        Narrow(Key(token, h), cache.dtype, narrow);
+        uint16_t* const to = cache.as<uint16_t>() + KeyOffset(token, h, block_size);
+        for (int d = 0; d < p_.head_dim; ++d) to[d * block_size] = narrow[d];
+      }
+    }
+  }
+
+  void Narrow(const float* head, DType dtype, uint16_t* to) const {
+    if (dtype == DType::kBFloat16) {
+      ConvertToBFloat16(head, static_cast<size_t>(p_.head_dim), to);
     } else {
-      store(cache.as<uint16_t>(), ToFloat16);
+      std::transform(head, head + p_.head_dim, to, ToFloat16);
     }
   }
 
   // A head's elements in the cache's type, one behind the other.
-  void StoreValue(const float* head, const Tensor& cache, int64_t offset) const {
+  void Store(const float* head, const Tensor& cache, int64_t offset) const {
     if (cache.dtype == DType::kFloat32) {
       std::copy_n(head, p_.head_dim, cache.as<float>() + offset);
-    } else if (cache.dtype == DType::kBFloat16) {
-      ConvertToBFloat16(head, static_cast<size_t>(p_.head_dim), cache.as<uint16_t>() + offset);
     } else {
-      std::transform(head, head + p_.head_dim, cache.as<uint16_t>() + offset, ToFloat16);
+      Narrow(head, cache.dtype, cache.as<uint16_t>() + offset);
     }
   }
 
@@ -155,8 +215,9 @@ void Compute(Context& context, const ProjectHeadsParams& params) {
   const int64_t num_tokens = params.x.num_rows();
   const double cost_ns = kNsPerElement * num_tokens * params.weight->out_features();
   const HeadMover mover(params);
-  context.Run(num_tokens, 16, cost_ns, [&](int64_t begin, int64_t end, Scratch&) {
+  context.Run(num_tokens, 16, cost_ns, [&](int64_t begin, int64_t end, Scratch& scratch) {
     for (int64_t token = begin; token < end; ++token) mover.Move(token);
+    mover.StoreKeys(begin, end, scratch);
   });
 }
 
