@@ -25,6 +25,9 @@ inline constexpr int kBlockVectors = 4;  // x 4 rows = 16 of 32 registers
 inline constexpr int kBlockVectors = 2;  // x 4 rows = 8 of 16 registers
 #endif
 inline constexpr int kBlockRows = 4;
+// The most rows for which numbers in 16 bits are widened where they are loaded, once for each
+// kBlockRows of them, and not before.
+inline constexpr int kWideningRows = 2 * kBlockRows;
 
 // Distances of a tile's queries and a block's keys, up to whole vectors.
 inline constexpr int kDistances = kTileRows + kKeyBlock;
@@ -160,7 +163,7 @@ void ScoreColumns(const AttentionTile& tile, int first_key, int num_keys, int pa
                   const Workspace& w) {
   const int lanes = static_cast<int>(NumLanes());
   const bool wide = std::is_same_v<Stored, StoredFloat32>;
-  if (tile.keys.block_size % lanes == 0 && (wide || tile.num_rows <= kBlockRows)) {
+  if (tile.keys.block_size % lanes == 0 && (wide || tile.num_rows <= kWideningRows)) {
     KeyColumns<Stored> columns;
     columns.stride = tile.keys.element_stride;
     for (int v = 0; v * lanes < padded_keys; ++v) {
@@ -407,7 +410,7 @@ void AccumulateValues(const AttentionTile& tile, int first_key, int num_keys, co
   tile.values.Rows(first_key, num_keys, values);
   if constexpr (!std::is_same_v<Stored, StoredFloat32>) {
     const bool whole = tile.head_dim % static_cast<int>(NumLanes()) == 0;
-    if (!whole || tile.num_rows > kBlockRows) {
+    if (!whole || tile.num_rows > kWideningRows) {
       const StoredFloat32* wide[kKeyBlock];
       for (int i = 0; i < num_keys; ++i) {
         float* const to = w.wide + static_cast<int64_t>(i) * tile.head_dim;
