@@ -25,6 +25,9 @@ inline constexpr int kBlockVectors = 4;  // x 4 rows = 16 of 32 registers
 inline constexpr int kBlockVectors = 2;  // x 4 rows = 8 of 16 registers
 #endif
 inline constexpr int kBlockRows = 4;
+// One row has as many chains of multiply-adds as it has vectors, and more of them hide what one
+// takes.
+inline constexpr int kRowVectors = 8;
 // The most rows for which numbers in 16 bits are widened where they are loaded, once for each
 // kBlockRows of them, and not before.
 inline constexpr int kWideningRows = 2 * kBlockRows;
@@ -107,21 +110,29 @@ HWY_INLINE void ScoreBlock(const AttentionTile& tile, const KeyColumns<Stored>& 
   }
 }
 
+// The same of `num_vectors` of them, kMost at most.
+template <int kRows, int kMost, typename Stored>
+HWY_INLINE void ScoreVectors(const AttentionTile& tile, const KeyColumns<Stored>& keys,
+                             int first_row, int first_column, int num_vectors, const Workspace& w) {
+  if constexpr (kMost > 0) {
+    if (num_vectors == kMost) {
+      return ScoreBlock<kRows, kMost>(tile, keys, first_row, first_column, w);
+    }
+    ScoreVectors<kRows, kMost - 1>(tile, keys, first_row, first_column, num_vectors, w);
+  }
+}
+
 // REQUIRES: num_keys is a whole number of vectors.
 template <int kRows, typename Stored>
 void ScoreRows(const AttentionTile& tile, const KeyColumns<Stored>& keys, int first_row,
                int num_keys, const Workspace& w) {
+  constexpr int kInBlock = kKeyBlock / static_cast<int>(hn::MaxLanes(F32()));
+  constexpr int kMost = std::min(kInBlock, kRows == 1 ? kRowVectors : kBlockVectors);
   const int lanes = static_cast<int>(NumLanes());
-  int j = 0;
-  for (; j + kBlockVectors * lanes <= num_keys; j += kBlockVectors * lanes) {
-    ScoreBlock<kRows, kBlockVectors>(tile, keys, first_row, j, w);
+  for (int j = 0; j < num_keys; j += kMost * lanes) {
+    const int num_vectors = std::min(kMost, (num_keys - j) / lanes);
+    ScoreVectors<kRows, kMost>(tile, keys, first_row, j, num_vectors, w);
   }
-  if constexpr (kBlockVectors > 2) {
-    for (; j + 2 * lanes <= num_keys; j += 2 * lanes) {
-      ScoreBlock<kRows, 2>(tile, keys, first_row, j, w);
-    }
-  }
-  for (; j < num_keys; j += lanes) ScoreBlock<kRows, 1>(tile, keys, first_row, j, w);
 }
 
 // Scores of all rows against a block of keys.
@@ -382,6 +393,11 @@ void AccumulateRows(const AttentionTile& tile, const Stored* const* values, int 
   if (num_keys <= 0) return;
   const int64_t lanes = static_cast<int64_t>(NumLanes());
   int64_t column = 0;
+  if constexpr (kRows == 1) {
+    for (; column + kRowVectors * lanes <= tile.head_dim; column += kRowVectors * lanes) {
+      AccumulateBlock<1, kRowVectors>(values, num_keys, column, false, 0, first_row, w);
+    }
+  }
   for (; column + kBlockVectors * lanes <= tile.head_dim; column += kBlockVectors * lanes) {
     AccumulateBlock<kRows, kBlockVectors>(values, num_keys, column, false, 0, first_row, w);
   }
