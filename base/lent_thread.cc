@@ -10,12 +10,14 @@ namespace {
 
 thread_local LentThread* lent_thread = nullptr;
 thread_local bool is_working = false;
+thread_local bool has_worked = false;
 
 }  // namespace
 
 LentThread::LentThread(Later* later) : later_(later) {
   BEAMLINE_CHECK(lent_thread == nullptr && WorkBatch::OfThisThread() == nullptr);
   lent_thread = this;
+  has_worked = false;
 }
 
 LentThread::~LentThread() {
@@ -28,9 +30,14 @@ void LentThread::Do(Work& work) {
   is_working = true;
   work();
   is_working = false;
+  has_worked = true;
 }
 
 bool LentThread::IsWorking() { return is_working; }
+
+bool LentThread::HasWorked() { return has_worked; }
+
+void LentThread::ForgetWork() { has_worked = false; }
 
 LentThread* LentThread::OfThisThread() {
   return lent_thread == nullptr || lent_thread->work_ ? nullptr : lent_thread;

@@ -40,6 +40,9 @@ class LentThread {
 
   // Whether the calling thread does what was left. Such work is too short for others to help.
   static bool IsWorking();
+  // Whether it has done such work, and neither lent itself nor called ForgetWork since.
+  static bool HasWorked();
+  static void ForgetWork();
 
   // REQUIRES: nothing was left before.
   void Leave(Work work);

@@ -22,6 +22,7 @@ struct Poller {
     if (kept.empty()) return;
     LentThread::Work send = [answers = std::exchange(kept, {})]() mutable { RunJoined(answers); };
     LentThread::Do(send);
+    LentThread::ForgetWork();  // it may rest at the next of these ends
   }
 };
 

@@ -17,8 +17,11 @@ std::atomic<bool> spares{false};
 // What the thread polls, one of gRPC's that does nothing else. Null: nothing so far.
 thread_local const void* polled = nullptr;
 
+// Behind what it was left, too: gRPC sends an answer that was given within the service's method
+// behind that, and the queue then gives out the ends of the call, each with a kick for the next.
 bool ComesToIt(const void* pollset) {
-  return pollset == polled && LentThread::IsWorking() && spares.load(std::memory_order_relaxed);
+  const bool is_on_its_way = LentThread::IsWorking() || LentThread::HasWorked();
+  return pollset == polled && is_on_its_way && spares.load(std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -39,6 +42,7 @@ BEAMLINE_IN_PLACE absl::Status grpc_pollset_work(grpc_pollset* pollset,
       dlsym(RTLD_NEXT,
             "_Z17grpc_pollset_workP12grpc_pollsetPP19grpc_pollset_workerN9grpc_core9TimestampE"));
   beamline::polled = pollset;
+  beamline::LentThread::ForgetWork();
   return work(pollset, worker, deadline);
 }
 

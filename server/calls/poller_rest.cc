@@ -6,6 +6,7 @@
 #include <string_view>
 #include <thread>
 
+#include "base/lent_thread.h"
 #include "server/accept/kept_answers.h"
 #include "server/accept/read_pacing.h"
 
@@ -34,7 +35,9 @@ bool PollerRest::PaceAfterRefusal(Clock::time_point now) {
 }
 
 void PollerRest::AfterRefusal(Clock::time_point now) {
-  if (!PaceAfterRefusal(now) || !Begin()) return;
+  if (!PaceAfterRefusal(now)) return;
+  // It is on its way to what it has woken nobody for (server/accept/kick_sparing.h).
+  if (LentThread::HasWorked() || !Begin()) return;
   SendKeptAnswers();
   std::this_thread::sleep_for(kRest);
   End();

@@ -34,6 +34,24 @@ TEST(LentThreadTest, DoesWhatItIsLeftAtItsEnd) {
   EXPECT_EQ(LentThread::OfThisThread(), &again);
 }
 
+TEST(LentThreadTest, TellsThatItHasWorkedUntilItLendsItselfAgain) {
+  const auto work = [] {
+    const LentThread lent;
+    LentThread::OfThisThread()->Leave([] {});
+  };
+  EXPECT_FALSE(LentThread::HasWorked());
+  work();
+  EXPECT_TRUE(LentThread::HasWorked());
+  bool elsewhere = true;
+  std::thread([&] { elsewhere = LentThread::HasWorked(); }).join();
+  EXPECT_FALSE(elsewhere);
+  LentThread::ForgetWork();
+  EXPECT_FALSE(LentThread::HasWorked());
+  work();
+  const LentThread again;
+  EXPECT_FALSE(LentThread::HasWorked());
+}
+
 // Takes what is left, or does not.
 class Takes final : public LentThread::Later {
  public:

@@ -25,6 +25,8 @@
 namespace beamline::kick_sparing_test {
 
 thread_local int num_kicks = 0;  // by this thread
+// By threads that have done what they were left, before they polled again.
+std::atomic<int> kicks_behind_work = 0;
 
 namespace {
 
@@ -33,7 +35,7 @@ using Buffer = grpc::ByteBuffer;
 constexpr std::chrono::seconds kLong(60);
 
 // Keeps a call until the next one has come, and answers it as part of what the thread that brings
-// that one was left; or answers on a thread of its own.
+// that one was left; or answers what comes alone there, or on a thread of its own.
 class Service final : public grpc::CallbackGenericService {
  public:
   ~Service() override {
@@ -50,6 +52,9 @@ class Service final : public grpc::CallbackGenericService {
     } else if (call->method() == "/elsewhere") {
       const std::lock_guard lock(mutex_);
       threads_.emplace_back([reactor, answer] { reactor->Finish(answer); });
+    } else if (call->method() == "/alone") {
+      const LentThread lent;
+      LentThread::OfThisThread()->Leave([reactor, answer] { reactor->Finish(answer); });
     } else {
       const LentThread lent;
       LentThread::OfThisThread()->Leave([this, reactor, answer] {
@@ -140,9 +145,9 @@ class KickSparingTest : public testing::Test {
     grpc::Status status;
     std::unique_ptr<grpc::GenericClientAsyncResponseReader> reader;
   };
-  void AskElsewhere() {
+  void AskOne(const std::string& method) {
     grpc::CompletionQueue queue;
-    Asked asked(channel_, "/elsewhere", queue);
+    Asked asked(channel_, method, queue);
     ExpectAnswers(queue, 1);
   }
   // Two calls, the first of which is answered on the thread that brings the second.
@@ -181,13 +186,27 @@ TEST_F(KickSparingTest, WhoAnswersOnALentThreadWakesNoPollerAndOthersDo) {
   const auto until = std::chrono::steady_clock::now() + kLong;
   while (service_.kicks() == 0 && std::chrono::steady_clock::now() < until) ask();
   EXPECT_GT(service_.kicks(), 0);
+  // gRPC sends the answer to a call that came alone when the method has returned, and not while the
+  // thread works: its ends kick a poller each, where their queue was empty or holds another one.
+  const auto ask_alone = [&] {
+    AskOne("/alone");
+    EXPECT_TRUE(service_.WaitForEnds(++asked));
+  };
+  int num_alone = 0;
+  for (; kicks_behind_work < 20 && std::chrono::steady_clock::now() < until; ++num_alone) {
+    ask_alone();
+  }
+  EXPECT_GT(kicks_behind_work, 0);
   SpareKicks();
+  kicks_behind_work = 0;
+  for (int i = 0; i < num_alone; ++i) ask_alone();
+  EXPECT_EQ(kicks_behind_work, 0);
   const int before = service_.kicks();
   for (int i = 0; i < 200; ++i) ask();
   EXPECT_EQ(service_.kicks(), before);
   // What comes from a thread that is no poller is waited for by nobody else.
   for (int i = 0; i < 100; ++i) {
-    AskElsewhere();
+    AskOne("/elsewhere");
     EXPECT_TRUE(service_.WaitForEnds(++asked));
   }
 }
@@ -202,5 +221,6 @@ __attribute__((visibility("default"))) absl::Status grpc_wakeup_fd_wakeup(grpc_w
   static const auto wake =
       reinterpret_cast<Wake>(dlsym(RTLD_NEXT, "_Z21grpc_wakeup_fd_wakeupP14grpc_wakeup_fd"));
   ++beamline::kick_sparing_test::num_kicks;
+  if (beamline::LentThread::HasWorked()) ++beamline::kick_sparing_test::kicks_behind_work;
   return wake(fd);
 }
