@@ -23,8 +23,10 @@ from bench_rpc import machine, serving  # noqa: E402
 TOKENS = 128  # of a stream
 CALLS_AT_ONCE, CONNECTIONS = 64, 8
 SAME_CALLS = "echo with TLS, called as all"  # with a token and a traceparent, which it does not look at
-AT_ONCE = ("echo", "nothing", "echo with TLS", SAME_CALLS, "all")
-BESIDE = (("nothing", "echo"), ("all", "echo with TLS"), ("all", SAME_CALLS))
+NO_LAYERS = ", no layers"  # behind the name of what is on: the model computes next to nothing
+AT_ONCE = ("echo", "nothing", "nothing" + NO_LAYERS, "echo with TLS", SAME_CALLS, "all", "all" + NO_LAYERS)
+BESIDE = (("nothing", "echo"), ("nothing" + NO_LAYERS, "echo"), ("all", "echo with TLS"), ("all" + NO_LAYERS, "echo with TLS"), ("all", SAME_CALLS),
+          ("all" + NO_LAYERS, SAME_CALLS))
 TOKEN = "a-token-of-the-bench"
 
 
@@ -56,8 +58,8 @@ def protections(folder, spans):
     return one
 
 
-def run(options, call, where, *more):
-    command = [options.bench, "--model", "bert" if call == "encode" else "gpt2", "--call", call, "--new-tokens", str(TOKENS),
+def run(options, call, where, *more, encoder="bert"):
+    command = [options.bench, "--model", encoder if call == "encode" else "gpt2", "--call", call, "--new-tokens", str(TOKENS),
                "--seconds", str(options.seconds), "--warmup", "0.3", *where, *more]
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
 
@@ -78,13 +80,14 @@ def start_all(options, kinds, models, stack):
 
 def measure(options, folder, spans):
     kinds = protections(folder, spans)
-    models = [part for name in ("bert", "gpt2") for part in ("--model", f"{name}={os.path.join(folder, name)},cache_bytes=16777216")]
+    models = [part for name in ("bert", "bert0", "gpt2") for part in ("--model", f"{name}={os.path.join(folder, name)},cache_bytes=16777216")]
     runs = []
     for _ in range(options.rounds):
         with contextlib.ExitStack() as stack:
             where = start_all(options, kinds, models, stack)
             for name in AT_ONCE:
-                many = run(options, "encode", where[name], "--concurrency", str(CALLS_AT_ONCE), "--connections", str(CONNECTIONS))
+                many = run(options, "encode", where[name.removesuffix(NO_LAYERS)], "--concurrency", str(CALLS_AT_ONCE), "--connections", str(CONNECTIONS),
+                           encoder="bert0" if name.endswith(NO_LAYERS) else "bert")
                 runs.append({"candidate": name, **many, "call": "many"})
             for call in ("encode", "stream"):
                 runs.append({"candidate": "engine", **run(options, call, ["--folder", os.path.join(folder, "bert" if call == "encode" else "gpt2")])})
@@ -102,16 +105,13 @@ def summary(runs):
             of = [one for one in runs if one["candidate"] == name and one["call"] == call]
             row[call] = {figure: statistics.median(one[figure] for one in of) for figure in ("p50_us", "p99_us", "messages_a_call")}
         rows.append(row)
-        many = [one["calls_per_s"] for one in runs if one["candidate"] == name and one["call"] == "many"]
-        if many:
-            row["calls_per_s"] = statistics.median(many)
     engine = rows[0]
     for row in rows[1:]:
         row["added_unary_us"] = row["encode"]["p50_us"] - engine["encode"]["p50_us"]
         row["added_token_us"] = (row["stream"]["p50_us"] - engine["stream"]["p50_us"]) / TOKENS
-    rates = {row["candidate"]: row.get("calls_per_s") for row in rows}
+    rates = {name: statistics.median(one["calls_per_s"] for one in runs if (one["candidate"], one["call"]) == (name, "many")) for name in AT_ONCE}
     ratios = [{"candidate": name, "echo": echo, "ratio": rates[name] / rates[echo]} for name, echo in BESIDE]
-    return {"rows": rows, "ratios": ratios, "runs": runs}
+    return {"rows": rows, "calls_per_s": rates, "ratios": ratios, "runs": runs}
 
 
 def page(result):
@@ -130,11 +130,11 @@ def page(result):
         added = (f"{row['added_unary_us']:.0f}", f"{row['added_token_us']:.1f}") if "added_unary_us" in row else ("", "")
         name = "engine in process" if row["candidate"] == "engine" else row["candidate"]
         lines.append(f"| {name} | {row['encode']['p50_us']:.0f}; {row['encode']['p99_us']:.0f} | {added[0]} | {row['stream']['p50_us']:.0f} | {added[1]} |")
-    lines += ["", f"Encode, {CALLS_AT_ONCE} calls at once over {CONNECTIONS} connections:", "", "| on | calls/s | of those of |", "| --- | ---: | --- |"]
-    for row in result["rows"]:
-        if "calls_per_s" in row:
-            ratios = "; ".join(f"{of['ratio']:.2f} {of['echo']}" for of in result["ratios"] if of["candidate"] == row["candidate"])
-            lines.append(f"| {row['candidate']} | {row['calls_per_s']:,.0f} | {ratios} |")
+    lines += ["", f"Encode, {CALLS_AT_ONCE} calls at once over {CONNECTIONS} connections; without layers the model computes next to nothing:", "",
+              "| on | calls/s | of those of |", "| --- | ---: | --- |"]
+    for name, rate in result["calls_per_s"].items():
+        ratios = "; ".join(f"{of['ratio']:.2f} {of['echo']}" for of in result["ratios"] if of["candidate"] == name)
+        lines.append(f"| {name} | {rate:,.0f} | {ratios} |")
     return "\n".join(lines) + "\n"
 
 
@@ -150,6 +150,7 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench_secured_") as folder, serving([options.echo_server]) as spans:
         tiny_checkpoints.write_bert(os.path.join(folder, "bert"))
+        tiny_checkpoints.write_bert(os.path.join(folder, "bert0"), num_layers=0)
         tiny_checkpoints.write_gpt2(os.path.join(folder, "gpt2"))
         result = {"date": datetime.date.today().isoformat(), "machine": machine(), "commit": options.commit, "rounds": options.rounds,
                   "seconds": options.seconds, **measure(options, folder, spans)}
