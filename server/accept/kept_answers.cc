@@ -19,7 +19,6 @@ struct Poller {
 
   // Spares the others' waking: the thread comes to the ends of these calls next.
   void Send() {
-    if (kept.empty()) return;
     LentThread::Work send = [answers = std::exchange(kept, {})]() mutable { RunJoined(answers); };
     LentThread::Do(send);
     LentThread::ForgetWork();  // it may rest at the next of these ends
@@ -35,7 +34,7 @@ void KeepAnswer(absl::AnyInvocable<void()> answer) {
   poller.kept.push_back(std::move(answer));
 }
 
-void SendKeptAnswers() { poller.Send(); }
+bool KeepsAnswers() { return !poller.kept.empty(); }
 
 }  // namespace beamline
 

@@ -16,8 +16,7 @@ inline constexpr size_t kMostKeptAnswers = 32;
 // Runs what ends a call: on a poller before it waits for anything, on other threads at once.
 void KeepAnswer(absl::AnyInvocable<void()> answer);
 
-// Runs what the calling thread has kept: before it does anything that takes long. REQUIRES: it
-// holds nothing.
-void SendKeptAnswers();
+// Whether the calling thread has any. Who has does nothing that takes long.
+bool KeepsAnswers();
 
 }  // namespace beamline

@@ -36,9 +36,8 @@ bool PollerRest::PaceAfterRefusal(Clock::time_point now) {
 
 void PollerRest::AfterRefusal(Clock::time_point now) {
   if (!PaceAfterRefusal(now)) return;
-  // It is on its way to what it has woken nobody for (server/accept/kick_sparing.h).
-  if (LentThread::HasWorked() || !Begin()) return;
-  SendKeptAnswers();
+  // It is on its way to what it has woken nobody for (server/accept/kick_sparing.h), or is to send.
+  if (LentThread::HasWorked() || KeepsAnswers() || !Begin()) return;
   std::this_thread::sleep_for(kRest);
   End();
 }
