@@ -4,6 +4,8 @@
 #include <grpc/grpc.h>
 #include <grpc/support/time.h>
 
+#include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -12,6 +14,9 @@
 
 namespace beamline {
 namespace {
+
+// gpr_inf_past, which this library would need gRPC for.
+constexpr gpr_timespec kPast = {std::numeric_limits<int64_t>::min(), 0, GPR_CLOCK_MONOTONIC};
 
 struct Poller {
   bool comes_back = false;  // to the queue, when it has run what came out of it
@@ -49,7 +54,7 @@ extern "C" __attribute__((visibility("default"), weak)) grpc_event grpc_completi
   if (!poller.kept.empty()) {
     if (poller.kept.size() < beamline::kMostKeptAnswers) {
       // What is there already comes first.
-      const grpc_event event = next(queue, gpr_inf_past(GPR_CLOCK_MONOTONIC), reserved);
+      const grpc_event event = next(queue, beamline::kPast, reserved);
       if (event.type == GRPC_OP_COMPLETE) return event;
     }
     poller.Send();
