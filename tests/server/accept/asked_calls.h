@@ -1,4 +1,4 @@
-// Calls of a server's generic service, asked at once.
+// A server's generic service, and calls of it, asked at once.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,10 +10,26 @@
 #include <utility>
 #include <vector>
 
+#include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
 
 namespace beamline {
+
+struct ServedCalls {
+  std::unique_ptr<grpc::Server> server;  // null where it did not start
+  int port = 0;
+};
+
+// On a port of this machine's own, without TLS. The service must outlive the server.
+inline ServedCalls ServeCalls(grpc::CallbackGenericService& service) {
+  grpc::ServerBuilder builder;
+  ServedCalls served;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &served.port);
+  builder.RegisterCallbackGenericService(&service);
+  served.server = builder.BuildAndStart();
+  return served;
+}
 
 // A connection of its own to a server of this machine.
 inline std::unique_ptr<grpc::GenericStub> ConnectTo(int port) {

@@ -54,11 +54,7 @@ TEST_F(ErrorNotesTest, ClientsGetTheErrorsOfCalls) {
   SpareErrorNotes();
   class Refuses final : public grpc::CallbackGenericService {};  // UNIMPLEMENTED, of all
   Refuses service;
-  grpc::ServerBuilder builder;
-  int port = 0;
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-  builder.RegisterCallbackGenericService(&service);
-  const auto server = builder.BuildAndStart();
+  const auto [server, port] = ServeCalls(service);
   ASSERT_NE(server, nullptr);
   AskedCalls asked;
   const auto stub = ConnectTo(port);

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/generic/generic_stub.h"
@@ -69,11 +70,8 @@ class KeptAnswersTest : public testing::Test {
  protected:
   void SetUp() override {
     JoinSends();
-    grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-    builder.RegisterCallbackGenericService(&service_);
-    server_ = builder.BuildAndStart();
+    auto [server, port] = ServeCalls(service_);
+    server_ = std::move(server);
     ASSERT_NE(server_, nullptr);
     stub_ = ConnectTo(port);
   }

@@ -21,6 +21,7 @@
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/version_info.h"
+#include "tests/server/accept/asked_calls.h"
 
 namespace beamline::kick_sparing_test {
 
@@ -115,11 +116,8 @@ class KickSparingTest : public testing::Test {
     if (!std::string_view(grpc::Version()).starts_with("1.51.")) {
       GTEST_SKIP() << "gRPC is " << grpc::Version();
     }
-    grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-    builder.RegisterCallbackGenericService(&service_);
-    server_ = builder.BuildAndStart();
+    auto [server, port] = ServeCalls(service_);
+    server_ = std::move(server);
     ASSERT_NE(server_, nullptr);
     channel_ = grpc::CreateChannel("127.0.0.1:" + std::to_string(port),
                                    grpc::InsecureChannelCredentials());

@@ -60,11 +60,8 @@ class SendJoiningTest : public testing::Test {
   static constexpr int kConnections = 3;
 
   void SetUp() override {
-    grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-    builder.RegisterCallbackGenericService(&service_);
-    server_ = builder.BuildAndStart();
+    auto [server, port] = ServeCalls(service_);
+    server_ = std::move(server);
     ASSERT_NE(server_, nullptr);
     for (int i = 0; i < kConnections; ++i) stubs_.push_back(ConnectTo(port));
   }
