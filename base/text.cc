@@ -64,6 +64,11 @@ bool IsInvisible(uint32_t code) {
   });
 }
 
+// Nothing but ASCII that shows: most messages, which need no look at each character.
+bool IsPlainAscii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7F; });
+}
+
 // The character that the text begins with, which is taken off it; nullopt for a byte of none.
 std::optional<char32_t> TakeCharacter(std::string_view& text) {
   const bool is_valid = ScanUtf8(text).kind == Utf8Scan::kValid;
@@ -102,6 +107,7 @@ bool IsPlainText(std::string_view text) {
 }
 
 std::string Shorten(std::string_view text, size_t max_bytes) {
+  if (text.size() <= max_bytes && IsPlainAscii(text)) return std::string(text);
   // What is left out of a long text need not be made printable.
   const bool is_long = text.size() > 4 * max_bytes;
   const std::string first = Printable(is_long ? text.substr(0, max_bytes) : text);
