@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Sends a server more than it carries, and tells what becomes of it: how many requests and tokens a second are answered within their
-deadline, against the peak of a closed loop; how soon the others are refused, and what that costs the server; how evenly clients
-share; and how soon all is as before. Writes OUT.md and OUT.json with --out. bench/scheduler/bench_overload.sh builds and starts it.
+deadline, against the peak of closed loops before and behind it; how soon the others are refused, and what that costs the server; how
+evenly clients share; and how soon all is as before. Writes OUT.md and OUT.json with --out. bench/scheduler/bench_overload.sh builds and starts it.
 
 Server and client have cores of their own, for the peak as for the overload, so that what the client takes is not taken from the
 server; with --share-cores they have all cores together.
@@ -9,6 +9,7 @@ server; with --share-cores they have all cores together.
 
 import argparse
 import datetime
+import itertools
 import json
 import os
 import shlex
@@ -75,11 +76,14 @@ class Bench:
         self.begin = time.monotonic()
         self.environment = {}
         self.commands = []
+        self.seeds = itertools.count(1)
 
     def load(self, target, arguments, name="load", model=MODEL):
-        """A run of beamline-loadtest: its report, and the requests that it measured. One of a name at a time."""
+        """A run of beamline-loadtest: its report, and the requests that it measured. One of a name at a time. Each run has texts of its
+        own: the beginnings of an earlier one's would be in the server's cache, and cost nothing."""
         report, log = (os.path.join(self.folder, name + ending) for ending in (".json", ".jsonl"))
-        command = [self.options.loadtest, "run", "--target", target] + shlex.split(f"--model {model} {REQUESTS} {arguments}")
+        command = [self.options.loadtest, "run", "--target", target] + shlex.split(
+            f"--model {model} {REQUESTS} --seed {next(self.seeds)} {arguments}")
         self.commands.append(shlex.join(command))
         done = subprocess.run(self.cores.client(command + ["--json", report, "--log", log]), stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, check=False)
@@ -100,35 +104,40 @@ class Bench:
 
     def peak(self, server):
         """Requests and tokens a second of a closed loop."""
-        self.load(server.address, f"--concurrency {CLOSED} --duration 1")
         result, _ = self.load(server.address, f"--concurrency {CLOSED} --warmup 1 --duration {PEAK_SECONDS}")
         return {"requests": result["rates"]["requests_per_s"], "tokens": result["rates"]["output_tokens_per_s"]}
 
-    def overload(self, server, peak, load, deadline, clients=0, greedy=False):
+    def overload(self, server, load, deadline, clients=0, greedy=False):
         """One row: an overload, its middle measured, and what comes after it. A greedy client, the first one, asks for as much
         again as all together, and is left out of what is told but for the goodput of all."""
         seconds = self.options.seconds
         end = SETTLING + seconds
-        rate = load * peak["requests"]
+        self.load(server.address, f"--concurrency {CLOSED} --duration 1")
+        before_it = self.peak(server)
+        rate = load * before_it["requests"]
         before = cpu_seconds(server.pid)
         common = (f"--timeout {deadline or NO_DEADLINE} --drain {deadline or 0.1} {EXPECTED} --connections 4 "
                   "--max-in-flight 100000")
         of_greedy = []
         beside = threading.Thread(target=lambda: of_greedy.extend(self.load(
-            server.address, f"--phase {rate:.1f}:{end} --clients 1 --seed 2 {common}", "greedy")[1]))
+            server.address, f"--phase {rate:.1f}:{end} --clients 1 {common}", "greedy")[1]))
         if greedy:
             beside.start()
         result, requests = self.load(
             server.address,
-            f"--phase {rate:.1f}:{end} --phase {AFTER_LOAD * peak['requests']:.1f}:{AFTER} --clients {clients} {common}")
+            f"--phase {rate:.1f}:{end} --phase {AFTER_LOAD * before_it['requests']:.1f}:{AFTER} --clients {clients} {common}")
         everybody = requests
         if greedy:
             beside.join()
             everybody = requests + of_greedy
             requests = [request for request in requests if request["client"] != "client-0"]
         after = cpu_seconds(server.pid)
+        # Of both, as the machine's speed changes within minutes.
+        behind_it = self.peak(server)
+        peak = {key: (before_it[key] + behind_it[key]) / 2 for key in before_it}
         during = [request for request in requests if request["sent_s"] < end]
         row = {"load": load, "deadline_s": deadline, "clients": clients, "greedy": greedy, "asked_per_s": rate, "peak": peak,
+               "peak_before": before_it, "peak_behind": behind_it,
                "lateness_p99_ms": result["total"]["lateness"]["p99_ms"],
                "cpu_seconds": {name: round(after[name] - before.get(name, 0.0), 4) for name in after}}
         # What is not computing, for each call: of gRPC's and the workers' threads.
@@ -208,7 +217,7 @@ class Bench:
         for load, deadline, clients, greedy in wanted:
             # A server of its own for each, and the peak in the same minute.
             with self.serving() as server:
-                rows.append(self.overload(server, self.peak(server), load, deadline, clients, greedy))
+                rows.append(self.overload(server, load, deadline, clients, greedy))
         return rows
 
 
@@ -242,8 +251,8 @@ def report(result):
 {machine}; load average {result['load_average']:.1f} before; {result['date']}; Beamline at {result['commit']}, {MODEL}, float32.
 Command: `bench/scheduler/bench_overload.sh`; the commands are in the .json file. {result['minutes']:.1f} minutes.
 
-Texts of 8 to 56 new tokens, whose prompts have 5 to 30 words. The peak is that of a closed loop of {CLOSED} at the same server just
-before, {PEAK_SECONDS} s of it. {cores} Of each run the first two seconds are left out of what is answered a second; refusals count from the sending. After the
+Texts of 8 to 56 new tokens, whose prompts have 5 to 30 words. The peak is the mean of two closed loops of {CLOSED} at the same server, just
+before the overload and just behind it, {PEAK_SECONDS} s of each. {cores} Of each run the first two seconds are left out of what is answered a second; refusals count from the sending. After the
 overload {100 * AFTER_LOAD:.0f}% of the peak is asked for {AFTER} s; later is what is asked more than a second after it. Shares are the tokens of a
 client's answers over the mean of all clients, and those with the tokens of their prompts, which are what turns go by. A greedy client asks for as
 much as all others together; its rows tell of the others, and of the peak that all have.
@@ -302,7 +311,7 @@ def main():
     echo = bench.echo() if options.echo else None
     rows = bench.run()
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], stdout=subprocess.PIPE, text=True, check=False)
-    result = {"schema": "beamline.bench_overload/4", "date": datetime.date.today().isoformat(),
+    result = {"schema": "beamline.bench_overload/5", "date": datetime.date.today().isoformat(),
               "commit": commit.stdout.strip() or "unknown", "machine": bench.environment["machine"],
               "versions": bench.environment["versions"], "apart": bench.cores.apart, "load_average": load_average,
               "minutes": (time.monotonic() - bench.begin) / 60, "rows": rows, "echo": echo, "commands": bench.commands}
