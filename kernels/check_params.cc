@@ -288,6 +288,7 @@ void Check(const ReorderBeamsParams& p, const CheckOptions& options) {
   if (p.groups.empty()) return;
   BEAMLINE_CHECK(p.words != nullptr && p.block_tables != nullptr && p.slots != nullptr);
   BEAMLINE_CHECK(!p.layers.empty());
+  Check(FillTokensParams{p.words, p.fills, p.token_ids}, options);
   const KvLayer& first = p.layers[0];
   for (const KvLayer& layer : p.layers) {
     CheckCache(layer, first.keys.dim(1), first.keys.dim(3), first.keys.dtype, options);
@@ -297,6 +298,9 @@ void Check(const ReorderBeamsParams& p, const CheckOptions& options) {
     BEAMLINE_CHECK(group.first_row >= 0 && group.first_token >= 0 && group.num_rows >= 1);
     BEAMLINE_CHECK(group.num_rows <= kMaxBeams);
     BEAMLINE_CHECK(group.column >= 0 && group.column < p.max_blocks);
+    BEAMLINE_CHECK(p.host_tables.empty() ||
+                   p.host_tables.size() >=
+                       static_cast<size_t>(group.first_row + group.num_rows) * p.max_blocks);
     BEAMLINE_CHECK(group.num_filled >= 0 && group.num_filled < first.keys.dim(2));
     for (int32_t row = 0; options.host_readable && row < group.num_rows; ++row) {
       const int32_t parent = p.words[group.parent_word + row];

@@ -397,6 +397,11 @@ struct ReorderBeamsParams {
   int max_blocks = 0;
   int32_t* slots = nullptr;         // [num_tokens]; of groups with num_filled > 0: set
   std::span<const KvLayer> layers;  // host
+  // What block_tables holds, as the host knows it; may be empty.
+  std::span<const int32_t> host_tables;
+  // As FillTokens' of the same words; may be empty.
+  std::span<const TokenFill> fills;  // host
+  int32_t* token_ids = nullptr;
 };
 
 // An operator's call: which one, and with what.

@@ -29,6 +29,11 @@ class IndexArrays {
   // REQUIRES: they fit the capacity.
   Array Add(size_t size);
   int32_t* Add(std::span<const int32_t> values);
+  // The host's values of an array, or of its first ones, by where it is on the device.
+  std::span<const int32_t> Host(const int32_t* device, size_t size) const {
+    return std::span(host_).subspan(
+        static_cast<size_t>(device - static_cast<const int32_t*>(device_->data())), size);
+  }
   // Moves all arrays since Clear to the device.
   void Upload();
 

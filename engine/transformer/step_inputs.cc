@@ -126,14 +126,19 @@ DecoderInputs StepInputs::PutStepBatch(const StepBatch& batch, const DeviceEdits
   for (const TokenFill& fill : edits.fills) {
     BEAMLINE_CHECK(fill.target >= 0 && fill.target < static_cast<int32_t>(num_tokens));
   }
-  if (!edits.fills.empty()) backend_->FillTokens({edits.words, edits.fills, ids.device});
-  if (!edits.beam_tables.empty()) {
+  if (edits.beam_tables.empty()) {
+    if (!edits.fills.empty()) backend_->FillTokens({edits.words, edits.fills, ids.device});
+  } else {
     backend_->ReorderBeams({.groups = edits.beam_tables,
                             .words = edits.words,
                             .block_tables = inputs.context.tables,
                             .max_blocks = inputs.context.max_blocks,
                             .slots = slots,
-                            .layers = cache});
+                            .layers = cache,
+                            .host_tables = arrays_.Host(inputs.context.tables,
+                                                        num_sequences * inputs.context.max_blocks),
+                            .fills = edits.fills,
+                            .token_ids = ids.device});
   }
   return inputs;
 }

@@ -114,7 +114,8 @@ void Compute(Context&, const AdvanceBeamsParams& params) {
   }
 }
 
-void Compute(Context&, const ReorderBeamsParams& params) {
+void Compute(Context& context, const ReorderBeamsParams& params) {
+  Compute(context, FillTokensParams{params.words, params.fills, params.token_ids});
   std::vector<int32_t> old_tables;
   std::vector<BeamTail> tails;
   for (const BeamTables& group : params.groups) {

@@ -158,6 +158,7 @@ class LateBackend : public Backend {
     }
     if (const auto* const* reorder = std::get_if<const ReorderBeamsParams*>(&operation)) {
       num_reordered_ += static_cast<int64_t>((*reorder)->groups.size());
+      num_filled_ += static_cast<int64_t>((*reorder)->fills.size());
     }
     Measure(operation);
     cpu_->Run(operation);

@@ -79,7 +79,7 @@ std::vector<float> RandomValues(const RandomIntFunction& random, int count) {
 
 RandomSearches MakeSearches(const RandomIntFunction& random, bool wide) {
   RandomSearches r;
-  r.max_count = random(1, 12);
+  r.max_count = random(1, random(0, 1) == 0 ? 4 : 12);
   const int num_searches = random(1, 9);
   r.scores.resize(num_searches);
   r.end_ids.resize(num_searches);
@@ -175,12 +175,19 @@ TEST(BeamTailsTest, EveryRowGetsABlockOfItsOwn) {
 class ReorderCase {
  public:
   // With `many_layers`, more than one launch takes, and then little in them.
+  // The host says what it knows of the tables, or not.
   ReorderCase(Backend& backend, const RandomIntFunction& random, int most_rows, bool many_layers)
-      : max_blocks_(random(1, 70)), num_heads_(random(1, many_layers ? 1 : 3)) {
+      : max_blocks_(random(1, random(0, 1) == 0 ? 4 : 70)),
+        num_heads_(random(1, many_layers ? 1 : 3)),
+        host_knows_(random(0, 3) > 0) {
     block_size_ = 1 << random(0, many_layers ? 2 : 4);
     // Odd head sizes too: elements are then moved a few at a time.
     head_dim_ = random(0, 1) == 0 ? 8 * random(1, many_layers ? 1 : 8) : random(1, 18);
     for (int g = random(1, 5); g > 0; --g) AddGroup(random, random(1, most_rows));
+    for (int32_t token = 0; token < static_cast<int32_t>(slots_.size()); ++token) {
+      if (random(0, 2) == 0) continue;
+      fills_.push_back({random(0, static_cast<int>(words_.size()) - 1), token});
+    }
     layers_.resize(many_layers ? 35 : random(1, 3), {.key_layout = backend.key_layout()});
     std::vector<float> contents(next_block_ * BlockElements());
     for (size_t i = 0; i < 2 * layers_.size(); ++i) {
@@ -195,12 +202,18 @@ class ReorderCase {
   void Run(Backend& backend) {
     const DeviceArray<int32_t> tables(backend, tables_), words(backend, words_);
     const DeviceArray<int32_t> slots(backend, slots_);
+    const DeviceArray<int32_t> tokens(backend, std::vector<int32_t>(slots_.size(), -7));
     backend.ReorderBeams({.groups = groups_,
                           .words = words.data(),
                           .block_tables = tables.data(),
                           .max_blocks = max_blocks_,
                           .slots = slots.data(),
-                          .layers = layers_});
+                          .layers = layers_,
+                          .host_tables = host_knows_ ? std::span<const int32_t>(tables_)
+                                                     : std::span<const int32_t>(),
+                          .fills = fills_,
+                          .token_ids = tokens.data()});
+    actual_tokens_ = tokens.Read();
     actual_tables_ = tables.Read();
     actual_slots_ = slots.Read();
   }
@@ -229,6 +242,9 @@ class ReorderCase {
     }
     EXPECT_EQ(actual_tables_, expected_tables);
     EXPECT_EQ(actual_slots_, expected_slots);
+    std::vector<int32_t> expected_tokens(slots_.size(), -7);
+    for (const TokenFill& fill : fills_) expected_tokens[fill.target] = words_[fill.source];
+    EXPECT_EQ(actual_tokens_, expected_tokens);
     for (size_t i = 0; i < caches_.size(); ++i) ExpectCache(i, origins);
   }
 
@@ -274,13 +290,15 @@ class ReorderCase {
     }
   }
 
-  int max_blocks_, num_heads_, block_size_, head_dim_;
+  int max_blocks_, num_heads_, block_size_ = 0, head_dim_ = 0;
+  bool host_knows_;
+  std::vector<TokenFill> fills_;
   int32_t next_block_ = 1;
   std::vector<BeamTables> groups_;
   std::vector<int32_t> tables_, words_, slots_;
   std::vector<DeviceArray<float>> caches_;  // keys and values of each layer
   std::vector<KvLayer> layers_;
-  std::vector<int32_t> actual_tables_, actual_slots_;
+  std::vector<int32_t> actual_tables_, actual_slots_, actual_tokens_;
 };
 
 TEST_P(BeamOpTest, RowsReadWhatTheirParentsWrote) {

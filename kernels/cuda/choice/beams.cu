@@ -6,6 +6,8 @@
 #include "kernels/beam_order.h"
 #include "kernels/beam_tails.h"
 #include "kernels/cuda/choice/choice_ops.h"
+#include "kernels/cuda/choice/few_beams.h"
+#include "kernels/cuda/choice/ordered_key.cuh"
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/launch_values.cuh"
 #include "kernels/cuda/device/scalar.cuh"
@@ -108,6 +110,65 @@ __global__ void AdvanceBeamsKernel(const __grid_constant__ AdvanceArgs args) {
     ++beam;
   }
   for (beam += lane; beam < search.width; beam += kWarpSize) {
+    args.parents[search.first_beam + beam] = min(beam, search.num_rows - 1);
+    args.tokens[search.first_beam + beam] = 0;
+    args.scores[search.first_beam + beam] = -INFINITY;
+  }
+}
+
+// The same where no search has more candidates than a warp has lanes: each lane ranks its own.
+// Grid: searches; a warp each. Bound by its launch.
+__global__ void AdvanceFewBeamsKernel(const __grid_constant__ AdvanceArgs args) {
+  const LaunchValues& host = args.values_of_host;
+  const auto search = host.Get<SearchArgs>(args.searches, blockIdx.x);
+  const int lane = threadIdx.x;
+  const int row = lane / args.max_count;
+  const int first_lane = row * args.max_count;  // of the row
+  bool follows = false;
+  float row_score = 0.0f;
+  if (row < search.num_rows) {
+    follows = lane - first_lane < host.Get<int32_t>(args.counts, search.first_row + row);
+    // Words are of a step before.
+    row_score = search.first_score >= 0
+                    ? host.Get<float>(args.host_scores, search.first_score + row)
+                    : __int_as_float(LoadEarly(reinterpret_cast<const int32_t*>(args.words) - 1 -
+                                               search.first_score + row));
+  }
+  WaitForEarlierKernels();
+  float score = -INFINITY;
+  int32_t token = 0;
+  if (follows) {
+    const int64_t at = static_cast<int64_t>(search.first_row) * args.max_count + lane;
+    float value = args.values[at];
+    token = args.ids[at];
+    if (search.renormalize != 0) {
+      value = __fsub_rn(value, args.normalizers[search.first_row + row]);
+    }
+    score = BeamScore(value, row_score);
+  }
+  // A candidate that may not follow ends its row's list.
+  const unsigned ends = __ballot_sync(kFullMask, !MayFollow(score));
+  const unsigned earlier = ((1u << lane) - 1u) & ~((1u << first_lane) - 1u);
+  follows = follows && MayFollow(score) && (ends & earlier) == 0;
+#pragma unroll 1
+  for (int i = search.first_end; i < search.last_end; ++i) {
+    follows = follows && host.Get<int32_t>(args.end_ids, i) != token;
+  }
+  const uint32_t key = follows ? OrderedKey(score) : 0;  // less than any that follows
+  int beam = 0;
+#pragma unroll 8
+  for (int i = 0; i < kWarpSize; ++i) {
+    const uint32_t other = __shfl_sync(kFullMask, key, i);
+    beam += other > key || (other == key && i < lane) ? 1 : 0;
+  }
+  const int num_found = __popc(__ballot_sync(kFullMask, follows));
+  if (follows && beam < search.width) {
+    args.parents[search.first_beam + beam] = row;
+    args.tokens[search.first_beam + beam] = token;
+    args.scores[search.first_beam + beam] = score;
+  }
+#pragma unroll 1
+  for (beam = num_found + lane; beam < search.width; beam += kWarpSize) {
     args.parents[search.first_beam + beam] = min(beam, search.num_rows - 1);
     args.tokens[search.first_beam + beam] = 0;
     args.scores[search.first_beam + beam] = -INFINITY;
@@ -268,12 +329,15 @@ void Compute(Device& device, const AdvanceBeamsParams& params) {
   args.parents = params.parents;
   args.tokens = params.tokens;
   args.scores = params.scores;
-  LaunchOverlapped(device, "AdvanceBeams", AdvanceBeamsKernel, std::ssize(searches), kWarpSize,
-                   most_rows * int64_t{sizeof(int)}, args);
+  const bool few = most_rows * int64_t{params.max_count} <= kWarpSize;
+  LaunchOverlapped(device, "AdvanceBeams", few ? AdvanceFewBeamsKernel : AdvanceBeamsKernel,
+                   std::ssize(searches), kWarpSize, few ? 0 : most_rows * int64_t{sizeof(int)},
+                   args);
 }
 
 void Compute(Device& device, const ReorderBeamsParams& params) {
-  if (params.groups.empty()) return;
+  if (params.groups.empty() || ReorderFewBeams(device, params)) return;
+  Compute(device, FillTokensParams{params.words, params.fills, params.token_ids});
   std::vector<int32_t> first_copies;
   int32_t num_rows = 0;
   int most_rows = 0;

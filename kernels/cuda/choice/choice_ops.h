@@ -9,6 +9,7 @@ namespace beamline::cuda {
 
 void Compute(Device& device, const TopCandidatesParams& params);
 void Compute(Device& device, const SampleParams& params);
+void Compute(Device& device, const FillTokensParams& params);
 void Compute(Device& device, const AdvanceBeamsParams& params);
 void Compute(Device& device, const ReorderBeamsParams& params);
 

@@ -3,7 +3,6 @@
 
 #include "base/math.h"
 #include "kernels/cuda/device/launch.cuh"
-#include "kernels/cuda/device/launch_values.cuh"
 #include "kernels/cuda/device/scalar.cuh"
 #include "kernels/cuda/rows/row_norm.cuh"
 #include "kernels/cuda/rows/row_ops.h"
@@ -182,16 +181,6 @@ __global__ void CopyBlocksKernel(char* keys, char* values, const BlockCopy* copi
   if (i < units) target[i] = source[i];
 }
 
-// Bound by its launch: a step has at most some hundreds of fills.
-__global__ void FillTokensKernel(const int32_t* words, const __grid_constant__ LaunchValues fills,
-                                 int num_fills, int32_t* token_ids) {
-  WaitForEarlierKernels();
-  const int index = blockIdx.x * blockDim.x + threadIdx.x;
-  if (index >= num_fills) return;
-  const auto fill = fills.Get<TokenFill>(0, index);
-  token_ids[fill.target] = words[fill.source];
-}
-
 }  // namespace
 
 void Compute(Device& device, const EmbedParams& params) {
@@ -268,20 +257,6 @@ void Compute(Device& device, const UnfoldParams& params) {
   } else {
     launch.template operator()<uint16_t>();
   }
-}
-
-void Compute(Device& device, const FillTokensParams& params) {
-  const std::span<const TokenFill> fills = params.fills;
-  if (fills.empty()) return;
-  LaunchValuesBuilder values;
-  values.Add(fills);
-  LaunchValues sent = {};
-  values.Send(device, sent);
-  if (!device.ok()) return;
-  const int count = static_cast<int>(fills.size());
-  LaunchOverlapped(device, "FillTokens", FillTokensKernel, int64_t{CeilDiv(count, kMostThreads)},
-                   kMostThreads,
-                   /*shared_bytes=*/0, params.words, sent, count, params.token_ids);
 }
 
 void Compute(Device& device, const CopyBlocksParams& params) {

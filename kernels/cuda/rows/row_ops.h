@@ -10,7 +10,6 @@ namespace beamline::cuda {
 void Compute(Device& device, const EmbedParams& params);
 void Compute(Device& device, const GatherRowsParams& params);
 void Compute(Device& device, const UnfoldParams& params);
-void Compute(Device& device, const FillTokensParams& params);
 void Compute(Device& device, const CopyBlocksParams& params);
 void Compute(Device& device, const NormParams& params);
 void Compute(Device& device, const PoolParams& params);
