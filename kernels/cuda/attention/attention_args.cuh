@@ -84,14 +84,15 @@ __device__ SequenceSpan SpanOf(const AttentionArgs<T>& args, int sequence) {
   return span;
 }
 
-// The same of a sequence of the cache, before a kernel's turn.
+// The same before a kernel's turn.
 template <typename T>
 __device__ SequenceSpan EarlySpanOf(const AttentionArgs<T>& args, int sequence) {
   SequenceSpan span;
   span.first_query = LoadEarly(args.query_offsets + sequence);
   const int next_query = LoadEarly(args.query_offsets + sequence + 1);
-  span.context = LoadEarly(args.context_lengths + sequence);
   span.query_length = next_query - span.first_query;
+  span.context = args.context_lengths == nullptr ? span.query_length
+                                                 : LoadEarly(args.context_lengths + sequence);
   return span;
 }
 

@@ -4,7 +4,7 @@
 // warpgroups of 64 rows each multiply. While the tensor cores compute the next tile's scores and
 // add this tile's values, a warpgroup computes the exponentials of its own. Warpgroups take turns
 // at issuing products, so that they compute exponentials at different times. Source: Shah et al.,
-// "FlashAttention-3", arXiv:2407.08608.
+// "FlashAttention-3", arXiv:2407.08608. Long because the steps of a multiplier share its registers.
 #include <algorithm>
 #include <bit>
 
@@ -13,6 +13,7 @@
 #include "kernels/cuda/attention/attention_picker.h"
 #include "kernels/cuda/attention/attention_wgmma_tiles.cuh"
 #include "kernels/cuda/device/hopper.cuh"
+#include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/mma.cuh"
 #include "kernels/cuda/device/tensor_map.h"
 
@@ -288,6 +289,9 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
   auto& shared = *reinterpret_cast<Shared<T, S>*>(
       memory + (misplaced == 0 ? 0 : kSwizzledAlignment - misplaced));
   if (threadIdx.x == 0) {
+    PrefetchMap(maps.query);
+    PrefetchMap(maps.keys);
+    PrefetchMap(maps.values);
     constexpr int kWarps = S::kGroups * kWarpsPerGroup;
     for (int i = 0; i < kQueryStages; ++i) {
       InitBarrier(shared.query_full[i], 1);
@@ -310,12 +314,15 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
     if (!S::kAlone) TakeRegisters<S::kMultiplyRegisters>();
     Multiplier<T, S> multiplier = {shared, args, list.head_shift, group, warp % kWarpsPerGroup,
                                    lane};
+    WaitForEarlierKernels();
     multiplier.Run();
   } else {
     if (!S::kAlone) GiveRegisters<S::kCopyRegisters>();
     if (warp % kWarpsPerGroup == 0) {
       Copier<T, S> copier = {shared, maps, args, list, box_shift, lane};
       copier.Run();
+    } else {
+      WaitForEarlierKernels();
     }
   }
 #endif
@@ -365,11 +372,9 @@ void Launch(Device& device, const AttentionArgs<T>& args, const AttentionParams&
   const TileList list = MakeTileList(params, S::kRows);
   const Maps maps = MakeMaps(device, params, box_keys, S::kWholeRows);
   if (!device.ok()) return;
-  const auto blocks = static_cast<unsigned>(
-      std::min<int64_t>(list.size, device.num_multiprocessors() * S::kBlocks));
-  kernel<<<blocks, S::kThreads, kBytes, device.stream()>>>(
-      maps, args, list, std::countr_zero(static_cast<unsigned>(box_keys)));
-  device.CheckLaunch("Attention (wgmma)");
+  const int64_t blocks = std::min<int64_t>(list.size, device.num_multiprocessors() * S::kBlocks);
+  LaunchOverlapped(device, "Attention (wgmma)", kernel, blocks, S::kThreads, kBytes, maps, args,
+                   list, std::countr_zero(static_cast<unsigned>(box_keys)));
 }
 
 }  // namespace

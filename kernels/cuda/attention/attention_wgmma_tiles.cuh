@@ -9,6 +9,7 @@
 #include "kernels/cuda/attention/attention_picker.h"
 #include "kernels/cuda/attention/attention_tile_list.h"
 #include "kernels/cuda/device/hopper.cuh"
+#include "kernels/cuda/device/launch.cuh"
 
 namespace beamline::cuda::wgmma {
 
@@ -84,7 +85,8 @@ __device__ int KeysOf(const AttentionArgs<T>& args, const Tile& tile, int row, i
   return max(0, tile.context - tile.query_length + (row >> head_shift) + 1);
 }
 
-// The tile at a place of the list; one without rows where there is none.
+// The tile at a place of the list; one without rows where there is none. It may be asked for before
+// the kernel's turn.
 template <typename T>
 __device__ Tile TileAt(const AttentionArgs<T>& args, const TileList& list, int64_t place,
                        int rows) {
@@ -92,7 +94,7 @@ __device__ Tile TileAt(const AttentionArgs<T>& args, const TileList& list, int64
   const TileList::Place at = list.At(place);
   if (place >= list.size || at.pair >= list.num_pairs) return tile;
   tile.sequence = static_cast<int>(at.pair / list.num_units);
-  const SequenceSpan span = SpanOf(args, tile.sequence);
+  const SequenceSpan span = EarlySpanOf(args, tile.sequence);
   tile.first_row = at.row_tile * rows;
   const int num_rows = span.query_length << list.head_shift;
   if (tile.first_row >= num_rows) return tile;
@@ -119,10 +121,12 @@ struct Copier {
   Ring<kQueryStages> queries = {0, 1};  // nothing to wait for in the first round
   Ring<S::kStages> stages = {0, 1};
 
+  // Waits for the kernel's turn when it knows the first tiles.
   __device__ void Run() {
     for (int64_t turn = 0; turn * gridDim.x < list.size; turn += kWarpSize) {
       const int64_t place = TileList::PlaceOf(turn + lane, blockIdx.x, gridDim.x);
       const Tile own = TileAt(args, list, place, S::kRows);
+      if (turn == 0) WaitForEarlierKernels();
       for (unsigned left = __ballot_sync(kFullMask, own.query_length > 0); left != 0;
            left &= left - 1) {
         CopyTile(Broadcast(own, __ffs(static_cast<int>(left)) - 1));

@@ -67,6 +67,11 @@ struct Ring {
   }
 };
 
+// Brings the map to where copies find it.
+__device__ inline void PrefetchMap(const CUtensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];\n" ::"l"(&map) : "memory");
+}
+
 // Starts the copy of a box that begins at these coordinates; its bytes count for `barrier`.
 __device__ inline void CopyBox(void* to, const CUtensorMap& map, int c0, int c1, int c2, int c3,
                                SharedBarrier& barrier) {
@@ -95,6 +100,15 @@ __device__ inline void CopyBox(void* to, const CUtensorMap& map, int column, int
       "l"(&map), "r"(column), "r"(row), "r"(SharedAddress(&barrier))
       : "memory");
 }
+// The same of a part of a weight, which leaves L2 first (LeavesFirst).
+__device__ inline void CopyWeightBox(void* to, const CUtensorMap& map, int column, int row,
+                                     SharedBarrier& barrier, uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5;\n" ::"r"(SharedAddress(to)),
+      "l"(&map), "r"(column), "r"(row), "r"(SharedAddress(&barrier)), "l"(policy)
+      : "memory");
+}
 // The same to every block of the cluster whose bit is set in `blocks`: to this address, and counted
 // for this barrier, of each.
 __device__ inline void CopyBoxToBlocks(void* to, const CUtensorMap& map, int column, int row,
@@ -113,6 +127,22 @@ __device__ inline void ArriveAtBlock(SharedBarrier& barrier, int rank) {
       "mapa.shared::cluster.u32 remote, %0, %1;\n"
       "mbarrier.arrive.shared::cluster.b64 _, [remote];\n"
       "}\n" ::"r"(SharedAddress(&barrier)),
+      "r"(rank)
+      : "memory");
+}
+// Writes four numbers to what `to` is in the block of the cluster with this rank; their bytes count
+// for what `barrier` is there.
+__device__ inline void StoreToBlock(float4* to, int rank, const float4& values,
+                                    SharedBarrier& barrier) {
+  asm volatile(
+      "{\n"
+      ".reg .b32 remote, remote_barrier;\n"
+      "mapa.shared::cluster.u32 remote, %0, %6;\n"
+      "mapa.shared::cluster.u32 remote_barrier, %5, %6;\n"
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [remote], {%1, %2, %3, %4}, "
+      "[remote_barrier];\n"
+      "}\n" ::"r"(SharedAddress(to)),
+      "f"(values.x), "f"(values.y), "f"(values.z), "f"(values.w), "r"(SharedAddress(&barrier)),
       "r"(rank)
       : "memory");
 }
@@ -209,13 +239,14 @@ __device__ inline void KeepInOrder(uint32_t (&values)[kSize]) {
   for (int i = 0; i < kSize; ++i) asm volatile("" : "+r"(values[i])::"memory");
 }
 
-// The lists of 8, 32 and 64 registers of a product's sums.
+// The lists of 8 to 96 registers of a product's sums.
 #define BEAMLINE_SUMS_8(c, i)                                                                 \
   "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), \
       "+f"(c[i + 6]), "+f"(c[i + 7])
 #define BEAMLINE_SUMS_32(c, i)                                                  \
   BEAMLINE_SUMS_8(c, i), BEAMLINE_SUMS_8(c, i + 8), BEAMLINE_SUMS_8(c, i + 16), \
       BEAMLINE_SUMS_8(c, i + 24)
+#define BEAMLINE_NAMES_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define BEAMLINE_NAMES_32                                                  \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
@@ -228,42 +259,38 @@ __device__ inline void KeepInOrder(uint32_t (&values)[kSize]) {
   ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, " \
   "%78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
 
-// c = a b^T, or c += a b^T where `add`: a [64, 16] and b [128, 16] in permuted tiles whose rows are
-// a's and b's. In c a lane of warp w holds columns 8 n + 2 * (lane % 4) and the next: of row
-// 16 w + lane / 4 in c[4 n] and c[4 n + 1], of eight rows below in c[4 n + 2] and c[4 n + 3].
-template <typename T>
-__device__ void MultiplyTiles(uint64_t a, uint64_t b, bool add, float (&c)[64]) {
-#define BEAMLINE_MULTIPLY_TILES(type)                                                     \
-  asm volatile(                                                                           \
-      "{\n.reg .pred add;\nsetp.ne.b32 add, %66, 0;\n"                                    \
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " {" BEAMLINE_NAMES_64 \
-      "}, %64, %65, add, 1, 1, 0, 0;\n}\n"                                                \
-      : BEAMLINE_SUMS_32(c, 0), BEAMLINE_SUMS_32(c, 32)                                   \
-      : "l"(a), "l"(b), "r"(static_cast<int>(add)))
-  if constexpr (std::is_same_v<T, __half>) {
-    BEAMLINE_MULTIPLY_TILES("f16");
-  } else {
-    BEAMLINE_MULTIPLY_TILES("bf16");
+// c = a b^T, or c += a b^T where `add`: a [64, 16] and b [32, 64, 128 or 192, 16] in permuted tiles
+// whose rows are a's and b's. In c a lane of warp w holds columns 8 n + 2 * (lane % 4) and the
+// next: of row 16 w + lane / 4 in c[4 n] and c[4 n + 1], of eight rows below in c[4 n + 2] and c[4
+// n + 3].
+#define BEAMLINE_TILES_ASM(shape, type, names, a_at, b_at, add_at, ...)                          \
+  asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " add_at                                    \
+               ", 0;\n"                                                                          \
+               "wgmma.mma_async.sync.aligned." shape ".f32." type "." type " {" names "}, " a_at \
+               ", " b_at ", add, 1, 1, 0, 0;\n}\n"                                               \
+               : __VA_ARGS__                                                                     \
+               : "l"(a), "l"(b), "r"(static_cast<int>(add)))
+#define BEAMLINE_MULTIPLY_TILES(size, ...)                                           \
+  template <typename T>                                                              \
+  __device__ void MultiplyTiles(uint64_t a, uint64_t b, bool add, float(&c)[size]) { \
+    if constexpr (std::is_same_v<T, __half>) {                                       \
+      BEAMLINE_TILES_ASM_OF("f16", __VA_ARGS__);                                     \
+    } else {                                                                         \
+      BEAMLINE_TILES_ASM_OF("bf16", __VA_ARGS__);                                    \
+    }                                                                                \
   }
+#define BEAMLINE_TILES_ASM_OF(type, shape, ...) BEAMLINE_TILES_ASM(shape, type, __VA_ARGS__)
+BEAMLINE_MULTIPLY_TILES(16, "m64n32k16", BEAMLINE_NAMES_16, "%16", "%17", "%18",
+                        BEAMLINE_SUMS_8(c, 0), BEAMLINE_SUMS_8(c, 8))
+BEAMLINE_MULTIPLY_TILES(32, "m64n64k16", BEAMLINE_NAMES_32, "%32", "%33", "%34",
+                        BEAMLINE_SUMS_32(c, 0))
+BEAMLINE_MULTIPLY_TILES(64, "m64n128k16", BEAMLINE_NAMES_64, "%64", "%65", "%66",
+                        BEAMLINE_SUMS_32(c, 0), BEAMLINE_SUMS_32(c, 32))
+BEAMLINE_MULTIPLY_TILES(96, "m64n192k16", BEAMLINE_NAMES_96, "%96", "%97", "%98",
+                        BEAMLINE_SUMS_32(c, 0), BEAMLINE_SUMS_32(c, 32), BEAMLINE_SUMS_32(c, 64))
+#undef BEAMLINE_TILES_ASM
+#undef BEAMLINE_TILES_ASM_OF
 #undef BEAMLINE_MULTIPLY_TILES
-}
-// The same for b [192, 16].
-template <typename T>
-__device__ void MultiplyTiles(uint64_t a, uint64_t b, bool add, float (&c)[96]) {
-#define BEAMLINE_MULTIPLY_TILES(type)                                                     \
-  asm volatile(                                                                           \
-      "{\n.reg .pred add;\nsetp.ne.b32 add, %98, 0;\n"                                    \
-      "wgmma.mma_async.sync.aligned.m64n192k16.f32." type "." type " {" BEAMLINE_NAMES_96 \
-      "}, %96, %97, add, 1, 1, 0, 0;\n}\n"                                                \
-      : BEAMLINE_SUMS_32(c, 0), BEAMLINE_SUMS_32(c, 32), BEAMLINE_SUMS_32(c, 64)          \
-      : "l"(a), "l"(b), "r"(static_cast<int>(add)))
-  if constexpr (std::is_same_v<T, __half>) {
-    BEAMLINE_MULTIPLY_TILES("f16");
-  } else {
-    BEAMLINE_MULTIPLY_TILES("bf16");
-  }
-#undef BEAMLINE_MULTIPLY_TILES
-}
 
 // c += a b: a [64, 16] in registers, which hold pairs of columns as c's layout has them (columns 0
 // to 7 of both rows, then 8 to 15); b [16, 64 or 128] in a permuted tile whose rows are b's.
@@ -302,6 +329,7 @@ __device__ void MultiplyRegisters(const uint32_t* a, uint64_t b, float (&c)[64])
 
 #undef BEAMLINE_SUMS_8
 #undef BEAMLINE_SUMS_32
+#undef BEAMLINE_NAMES_16
 #undef BEAMLINE_NAMES_32
 #undef BEAMLINE_NAMES_64
 #undef BEAMLINE_NAMES_96

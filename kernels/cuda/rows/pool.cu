@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/math.h"
+#include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/scalar.cuh"
 #include "kernels/cuda/rows/row_norm.cuh"
 #include "kernels/cuda/rows/row_ops.h"
@@ -49,6 +50,7 @@ __global__ void __launch_bounds__(kThreads) PoolKernel(PoolArgs<T> args, Groups 
   extern __shared__ float partial_rows[];  // [groups.count, hidden_size]
   __shared__ float partials[kWarpSize];
   const int hidden_size = args.hidden_size;
+  WaitForEarlierKernels();
   const int first = args.offsets[blockIdx.x];
   const int last = args.offsets[blockIdx.x + 1];
   int begin = first, end = last;
@@ -117,9 +119,8 @@ void Compute(Device& device, const PoolParams& params) {
       const Groups groups = GroupsFor(args.hidden_size, kSize);
       const int64_t shared_bytes =
           SharedRowBytes(device, PoolKernel<T, kSize>, int64_t{groups.count} * args.hidden_size);
-      PoolKernel<T, kSize><<<static_cast<unsigned>(params.num_sequences), kThreads,
-                             static_cast<size_t>(shared_bytes), device.stream()>>>(args, groups);
-      device.CheckLaunch("Pool");
+      LaunchOverlapped(device, "Pool", PoolKernel<T, kSize>, params.num_sequences, kThreads,
+                       static_cast<int64_t>(shared_bytes), args, groups);
     };
     if (IsVectorizable(params.hidden)) {
       launch.template operator()<kVecSize<T>>();
