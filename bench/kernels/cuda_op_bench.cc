@@ -42,17 +42,20 @@ struct Product {
   enum { kNoNorm, kNormBefore, kNormInside } norm = kNoNorm;  // of x
   NormKind kind = NormKind::kLayerNorm;                       // of that norm
   bool gated = false;
+  bool residual = false;
+  size_t most_weights = 8;  // among which the calls go round; fewer where they fill kRotationBytes
 };
 
 void TimeMatMul(Bench& bench, const Product& product) {
   const auto& [label, rows, in_features, out_features, dtype, activation, y_dtype, biased, padded,
-               norms, kind, gated] = product;
+               norms, kind, gated, residual, most_weights] = product;
   const std::string name =
       fmt::format("matmul {}{} {}: {} x {} x {}", norms == Product::kNormInside ? "with its " : "",
                   label, Name(dtype), rows, in_features, out_features);
   if (!bench.Wants(name)) return;
   const size_t weight_bytes = static_cast<size_t>(in_features * out_features) * SizeOf(dtype);
-  const int copies = static_cast<int>(std::clamp<size_t>(kRotationBytes / weight_bytes, 1, 8));
+  const int copies =
+      static_cast<int>(std::clamp<size_t>(kRotationBytes / weight_bytes, 1, most_weights));
   std::vector<std::unique_ptr<PackedWeight>> weights;
   for (int i = 0; i < copies; ++i) {
     weights.push_back(bench.Weight(out_features, in_features, dtype));
@@ -66,6 +69,7 @@ void TimeMatMul(Bench& bench, const Product& product) {
   params.y = bench.RandomTensor({rows, stride}, y_dtype)
                  .Columns(0, gated ? out_features / 2 : out_features);
   params.y_owns_padding = padded;
+  if (residual) params.residual = bench.RandomTensor({rows, stride}, y_dtype);
   NormParams norm;
   if (norms != Product::kNoNorm) {
     norm.gain = params.input_norm.gain = bench.RandomTensor({1, in_features}, dtype);
@@ -310,6 +314,25 @@ void TimeProducts(Bench& bench) {
   }
 }
 
+// The products of a layer with too few rows to fill the GPU, with weights from memory as a model's.
+void TimeProductsOfSomeRows(Bench& bench) {
+  for (int64_t width : {512, 768, 1024}) {
+    for (int64_t rows : {24, 32, 64, 128, 256, 512}) {
+      Product product = {"bias gelu", rows, width, 4 * width, DType::kFloat16, Activation::kGelu};
+      product.y_dtype = product.dtype;
+      product.most_weights = 24;
+      TimeMatMul(bench, product);
+      product.label = "bias, residual";
+      product.activation = Activation::kNone;
+      product.residual = true;
+      std::swap(product.in_features, product.out_features);
+      TimeMatMul(bench, product);
+      product.in_features = width;
+      TimeMatMul(bench, product);
+    }
+  }
+}
+
 // Norms and products of their rows, as two operators and as one.
 void TimeNormedProducts(Bench& bench) {
   const Product products[] = {{"norm", 0, 512, 512, DType::kFloat16},
@@ -349,9 +372,10 @@ void TimeNormedProducts(Bench& bench) {
 
 void TimeAll(Bench& bench) {
   TimeProducts(bench);
+  TimeProductsOfSomeRows(bench);
   TimeNormedProducts(bench);
   TimeExperts(bench);
-  for (int64_t rows : {1, 4, 8, 16, 32}) {
+  for (int64_t rows : {1, 4, 8, 16, 32, 128}) {
     for (bool rotate : {false, true}) TimeHeads(bench, rows, rotate);
   }
   TimePrefills(bench);

@@ -1,6 +1,7 @@
 #include "kernels/cuda/products/matmul.h"
 
 #include "base/check.h"
+#include "kernels/cuda/products/cluster_product.h"
 #include "kernels/cuda/products/normed_row_product.h"
 #include "kernels/cuda/products/stream_product.h"
 #include "kernels/cuda/products/wgmma_product.h"
@@ -40,6 +41,15 @@ bool IsForLt(const MatMulParams& params, const CudaWeight& weight) {
   const int64_t row_bytes = weight.row_stride() * static_cast<int64_t>(SizeOf(weight.dtype()));
   return SizeOf(weight.dtype()) == 2 && params.x.num_rows() > 1 &&
          weight.padded_rows() * row_bytes >= kLeastBytes && !params.gated && !HasInputNorm(params);
+}
+
+// For rows that are more than those, and fewer than fill the GPU by cuBLASLt's tiles.
+template <typename Params>
+bool LaunchCluster(Device& device, const Params& params, const CudaWeight& weight) {
+  if (!device.has_wgmma() || device.batch_invariant() || SizeOf(weight.dtype()) != 2) return false;
+  return ClusterProduct(device, params, weight,
+                        PickClusterTiles(params.x.num_rows(), weight.in_features(),
+                                         weight.out_features(), device.num_multiprocessors()));
 }
 
 // Computes the input norm by a kernel of its own, where no product takes it over. Returns what is
@@ -144,6 +154,7 @@ void Compute(Device& device, LtMatMul& lt, const MatMulParams& params) {
   const bool capped = params.softcap > 0.0f;  // by the finishing pass alone
   if (!capped && !IsForLt(params, weight) && LaunchSkinny(device, params, weight)) return;
   if (HasInputNorm(params)) return Compute(device, lt, LaunchNorm(device, params));
+  if (!capped && LaunchCluster(device, params, weight)) return;
 
   Tensor x = params.x;
   const bool padded = weight.row_stride() != weight.in_features();
@@ -215,6 +226,7 @@ void Compute(Device& device, LtMatMul& lt, const ProjectHeadsParams& params) {
   if (HasInputNorm(params) && !apart) {
     return Compute(device, lt, LaunchNorm(device, params));
   }
+  if (!apart && LaunchCluster(device, params, weight)) return;
   MatMulParams product;
   product.x = params.x;
   product.input_norm = params.input_norm;

@@ -1,0 +1,150 @@
+// Products of 17 rows and more that are too few to fill the GPU: bound by a kernel's start, the
+// rows' way from L2 and its end, not by arithmetic. A cluster of blocks computes a tile of y and
+// divides the input features. Each block copies its part of the weight to shared memory before the
+// kernel's turn, and its part of the rows in it; wgmma multiplies 64 output features (its rows) by
+// the tile's rows (its columns); every block then gets all partial sums of some of the rows, adds
+// them in the order of the cluster's ranks and completes them.
+#include "kernels/cuda/products/cluster_product.h"
+
+#include <bit>
+
+#include "base/math.h"
+#include "kernels/cuda/device/tensor_map.h"
+#include "kernels/cuda/products/cluster_output.cuh"
+#include "kernels/cuda/products/cluster_product_tiles.cuh"
+
+namespace beamline::cuda {
+namespace {
+
+using cluster_product::Args;
+using cluster_product::kDepth;
+using cluster_product::kFeatures;
+using cluster_product::Maps;
+
+constexpr int kFewestStages = 3;
+// With two blocks a multiprocessor, the next kernel's can come while this one's are there.
+constexpr int64_t kSharedForTwoBlocks = (113 << 10) + 512;
+
+// With `stages` of rows.
+template <int kRows>
+int64_t SharedBytes(const Args& args, int stages) {
+  return int64_t{args.steps} * cluster_product::kWeightTile * 2 +
+         int64_t{stages} * kRows * kDepth * 2 + cluster_product::SumBytes<kRows>(args.split) +
+         static_cast<int64_t>(sizeof(cluster_product::Barriers));
+}
+
+template <int kRows, typename T, typename Output>
+bool Launch(Device& device, const Tensor& x, const CudaWeight& weight, const ClusterTiles& tiles,
+            const Output& output) {
+  const int split = tiles.split;
+  Args args = {};
+  args.num_rows = static_cast<int>(x.num_rows());
+  args.total_steps = static_cast<int>(CeilDiv(weight.in_features(), int64_t{kDepth}));
+  args.steps = CeilDiv(args.total_steps, split);
+  args.split = split;
+  args.rows_shift = std::countr_zero(static_cast<unsigned>(kRows / split));
+  args.stages = args.steps;
+  while (args.stages > kFewestStages &&
+         SharedBytes<kRows>(args, args.stages) > kSharedForTwoBlocks) {
+    --args.stages;
+  }
+  const int64_t shared_bytes = SharedBytes<kRows>(args, args.stages);
+  const auto most_bytes = static_cast<int64_t>(device.properties().sharedMemPerBlockOptin);
+  if (args.steps > kMostClusterSteps || shared_bytes > most_bytes) return false;
+
+  const auto kernel = cluster_product::ClusterProductKernel<T, kRows, Output>;
+  device.Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    static_cast<int>(most_bytes)),
+               "a product of some rows: shared memory");
+  const Maps maps = {
+      MakeMatrixMap(device, {x.data, x.num_rows(), weight.in_features(), x.row_stride, kRows}),
+      MakeMatrixMap(device, {weight.data(), weight.padded_rows(), weight.in_features(),
+                             weight.row_stride(), kFeatures})};
+  if (!device.ok()) return true;
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim.x = static_cast<unsigned>(split);
+  attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(split),
+                        static_cast<unsigned>(CeilDiv(weight.out_features(), int64_t{kFeatures})),
+                        static_cast<unsigned>(CeilDiv(args.num_rows, kRows)));
+  config.blockDim = dim3(cluster_product::kThreads);
+  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
+  config.stream = device.stream();
+  config.attrs = attributes;
+  config.numAttrs = 2;
+  device.Check(cudaLaunchKernelEx(&config, kernel, maps, args, output), "a product of some rows");
+  return true;
+}
+
+// Whether rows begin at multiples of `bytes`.
+bool IsAlignedTo(const Tensor& tensor, int64_t bytes) {
+  return tensor.empty() ||
+         (reinterpret_cast<uintptr_t>(tensor.data) % bytes == 0 &&
+          tensor.row_stride * static_cast<int64_t>(SizeOf(tensor.dtype)) % bytes == 0);
+}
+
+template <typename T>
+ClusterMatMul<T> MakeOutput(const MatMulParams& params, const CudaWeight& /*weight*/) {
+  return {params.bias.data,
+          params.residual.as<T>(),
+          params.y.as<T>(),
+          params.residual.row_stride,
+          params.y.row_stride,
+          static_cast<int>(params.y.dim(-1)),
+          params.bias.dtype == DType::kFloat32,
+          params.activation};
+}
+
+template <typename T>
+ClusterHeads<T> MakeOutput(const ProjectHeadsParams& params, const CudaWeight& weight) {
+  return {MakeHeadPlaces<T>(params), params.bias.as<T>(), Divisor(params.head_dim),
+          static_cast<int>(weight.out_features())};
+}
+
+bool Suits(const MatMulParams& params) {
+  return !params.gated && params.y.dtype == params.x.dtype && IsAlignedTo(params.y, 4) &&
+         (params.residual.empty() || params.residual.dtype == params.x.dtype) &&
+         IsAlignedTo(params.residual, 4);
+}
+
+bool Suits(const ProjectHeadsParams& params) {
+  return params.rotary == nullptr && params.head_dim % 2 == 0 && IsAlignedTo(params.bias, 4) &&
+         IsAlignedTo(params.query, 4) && IsAlignedTo(params.key, 4) && IsAlignedTo(params.value, 4);
+}
+
+template <typename Params>
+bool Multiply(Device& device, const Params& params, const CudaWeight& weight,
+              const ClusterTiles& tiles) {
+  if (!IsAlignedTo(params.x, 16) || !Suits(params)) return false;
+  const auto launch = [&]<typename T>() {
+    const auto output = MakeOutput<T>(params, weight);
+    switch (tiles.rows) {
+      case 32:
+        return Launch<32, T>(device, params.x, weight, tiles, output);
+      case 64:
+        return Launch<64, T>(device, params.x, weight, tiles, output);
+      default:
+        return false;
+    }
+  };
+  return weight.dtype() == DType::kFloat16 ? launch.template operator()<__half>()
+                                           : launch.template operator()<__nv_bfloat16>();
+}
+
+}  // namespace
+
+bool ClusterProduct(Device& device, const MatMulParams& params, const CudaWeight& weight,
+                    const ClusterTiles& tiles) {
+  return Multiply(device, params, weight, tiles);
+}
+
+bool ClusterProduct(Device& device, const ProjectHeadsParams& params, const CudaWeight& weight,
+                    const ClusterTiles& tiles) {
+  return Multiply(device, params, weight, tiles);
+}
+
+}  // namespace beamline::cuda

@@ -1,0 +1,172 @@
+// Products whose input features are divided among the blocks of a cluster, with every tile, against
+// the float64 twin.
+#include "kernels/cuda/products/cluster_product.h"
+
+#include "base/math.h"
+#include "tests/gpu/cuda_fixture.h"
+#include "tests/kernels/small_cases.h"
+
+namespace beamline::cluster_product_test {
+namespace {
+
+using cuda::ClusterTiles;
+
+class ClusterProductTest : public CudaTypedTest {
+ protected:
+  struct Weight {
+    std::unique_ptr<PackedWeight> packed;
+    reference::Matrix values;
+
+    const cuda::CudaWeight& cuda() const { return static_cast<const cuda::CudaWeight&>(*packed); }
+  };
+
+  void SetUp() override {
+    CudaTypedTest::SetUp();
+    if (!device().has_wgmma()) GTEST_SKIP() << "the GPU is not Hopper's";
+  }
+  int RandomInt(int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random());
+  }
+  double Tolerance() const { return dtype() == DType::kFloat16 ? 8e-4 : 6e-3; }
+  Weight RandomWeight(int out_features, int in_features) {
+    const TypedArray array =
+        TypedArray::Random(backend(), dtype(), out_features, in_features,
+                           1.0f / std::sqrt(static_cast<float>(in_features)), random());
+    const HostMatrix part = {
+        .data = array.host().data(), .rows = out_features, .cols = in_features};
+    auto packed = backend().PackWeight({&part, 1}, dtype());
+    EXPECT_TRUE(packed.ok()) << packed.status();
+    reference::Matrix values(out_features, in_features);
+    std::copy(array.host().begin(), array.host().end(), values.values.begin());
+    return {*std::move(packed), std::move(values)};
+  }
+  // Rows that begin at multiples of so many elements and have what is not a number between them.
+  StridedMatrix Operand(int rows, int columns, int alignment) {
+    const int64_t stride = RoundUp(columns, alignment) + alignment * RandomInt(0, 2);
+    std::vector<float> values = Normal(rows * stride);
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (static_cast<int64_t>(i) % stride >= columns) {
+        values[i] = std::numeric_limits<float>::quiet_NaN();
+      }
+    }
+    return {backend(), dtype(), rows, columns, stride, std::move(values)};
+  }
+  static std::vector<ClusterTiles> AllTiles() {
+    std::vector<ClusterTiles> all;
+    for (const int rows : {32, 64}) {
+      for (const int split : {1, 2, 4, 8}) all.push_back({rows, split});
+    }
+    return Cases(all, {{32, 8}, {64, 2}, {64, 1}});
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Types, ClusterProductTest,
+                         testing::Values(DType::kFloat16, DType::kBFloat16), DTypeName);
+
+TEST_P(ClusterProductTest, EveryShapeAndEpilogue) {
+  struct Shape {
+    int rows, in_features, out_features;
+  };
+  std::vector<Shape> all = {{17, 768, 768}, {33, 65, 66},   {128, 1024, 130}, {1, 8, 1},
+                            {130, 520, 63}, {64, 300, 200}, {300, 72, 129},   {40, 64, 4096}};
+  for (int i = 0; i < 6; ++i) {
+    all.push_back({RandomInt(1, 300), RandomInt(1, 1024), RandomInt(1, 300)});
+  }
+  int round = 0;
+  for (const Shape& shape : Cases(all, {all[1], all[4]})) {
+    const Weight weight = RandomWeight(shape.out_features, shape.in_features);
+    const StridedMatrix x = Operand(shape.rows, shape.in_features, 8);
+    const TypedArray bias =
+        TypedArray::Random(backend(), dtype(), 1, shape.out_features, 1.0f, random());
+    const StridedMatrix residual = Operand(shape.rows, shape.out_features, 2);
+    for (const ClusterTiles& tiles : AllTiles()) {
+      const auto activation = static_cast<Activation>(round % 6);
+      const bool biased = round % 2 == 0, adds = round % 3 != 0, in_place = round % 3 == 2;
+      ++round;
+      SCOPED_TRACE(testing::Message()
+                   << shape.rows << " x " << shape.in_features << " x " << shape.out_features
+                   << ", tiles " << tiles.rows << "/" << tiles.split << ", activation "
+                   << static_cast<int>(activation) << (biased ? ", bias" : "")
+                   << (adds ? ", residual" : "") << (in_place ? " in place" : ""));
+      reference::Matrix expected(shape.rows, shape.out_features);
+      for (int r = 0; r < shape.rows; ++r) {
+        for (int c = 0; c < shape.out_features; ++c) {
+          double sum = biased ? bias.host()[c] : 0.0;
+          for (int k = 0; k < shape.in_features; ++k) sum += x.at(r, k) * weight.values.at(c, k);
+          expected.at(r, c) =
+              reference::Activate(activation, sum) + (adds ? residual.at(r, c) : 0.0);
+        }
+      }
+      const StridedMatrix y = Poisoned(dtype(), shape.rows, shape.out_features, residual.stride());
+      MatMulParams params;
+      params.x = x.tensor();
+      params.weight = weight.packed.get();
+      params.activation = activation;
+      if (biased) params.bias = bias.device_vector();
+      params.y = in_place ? residual.tensor() : y.tensor();
+      if (adds) params.residual = residual.tensor();
+      ASSERT_TRUE(cuda::ClusterProduct(device(), params, weight.cuda(), tiles));
+      EXPECT_LE((in_place ? residual : y).RelativeError(expected), Tolerance());
+      if (in_place) residual.Upload();
+    }
+  }
+}
+
+// In a chain, where a kernel copies its weights while the one before it runs, results are those of
+// each kernel by itself, bit by bit.
+TEST_P(ClusterProductTest, AChainGivesTheSameBits) {
+  const int rows = SmallCases() ? 40 : 128, width = 512, layers = 12;
+  std::vector<Weight> weights;
+  for (int i = 0; i < layers; ++i) weights.push_back(RandomWeight(width, width));
+  const TypedArray start = TypedArray::Random(backend(), dtype(), rows, width, 1.0f, random());
+  std::vector<TypedArray> hidden;
+  for (int i = 0; i < layers; ++i) {
+    hidden.push_back(TypedArray::Poisoned(backend(), dtype(), rows, width));
+  }
+  const auto run = [&](const ClusterTiles& tiles, bool in_turn) {
+    for (const TypedArray& array : hidden) array.Upload();
+    for (int i = 0; i < layers; ++i) {
+      MatMulParams params;
+      params.x = i == 0 ? start.device() : hidden[i - 1].device();
+      params.weight = weights[i].packed.get();
+      params.residual = params.x;
+      params.y = hidden[i].device();
+      EXPECT_TRUE(cuda::ClusterProduct(device(), params, weights[i].cuda(), tiles));
+      if (in_turn) {
+        EXPECT_TRUE(backend().Synchronize().ok());
+      }
+    }
+    return hidden.back().Read();
+  };
+  for (const ClusterTiles& tiles : AllTiles()) {
+    const std::vector<float> in_turn = run(tiles, true);
+    for (const float value : in_turn) ASSERT_FALSE(std::isnan(value));
+    for (int round = 0; round < (SmallCases() ? 1 : 20); ++round) {
+      ASSERT_EQ(run(tiles, false), in_turn) << tiles.rows << "/" << tiles.split;
+    }
+  }
+}
+
+// What is not a number stays in its row.
+TEST_P(ClusterProductTest, ARowThatIsNotANumberStaysAlone) {
+  const int rows = 70, width = 320, broken = RandomInt(0, rows - 1);
+  const Weight weight = RandomWeight(width, width);
+  std::vector<float> values = Normal(int64_t{rows} * width);
+  std::fill_n(values.begin() + int64_t{broken} * width, width,
+              std::numeric_limits<float>::quiet_NaN());
+  const TypedArray x(backend(), dtype(), rows, width, values);
+  for (const ClusterTiles& tiles : AllTiles()) {
+    const TypedArray y = TypedArray::Poisoned(backend(), dtype(), rows, width);
+    MatMulParams params;
+    params.x = x.device();
+    params.weight = weight.packed.get();
+    params.y = y.device();
+    ASSERT_TRUE(cuda::ClusterProduct(device(), params, weight.cuda(), tiles));
+    const std::vector<float> actual = y.Read();
+    for (size_t i = 0; i < actual.size(); ++i) {
+      ASSERT_EQ(std::isnan(actual[i]), static_cast<int>(i) / width == broken) << "element " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace beamline::cluster_product_test
