@@ -4,6 +4,7 @@
 #include "kernels/cuda/choice/candidate_edits.h"
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/device/scalar.cuh"
+#include "kernels/cuda/device/warp_maximum.cuh"
 
 namespace beamline::cuda {
 
@@ -48,15 +49,28 @@ __device__ inline float2 Combine(float2 a, float2 b) {
   return {maximum, isinf(maximum) ? a.y + b.y : sum};
 }
 
-// Combines the sets of a warp's lanes; the result is lane 0's.
+// What a set adds to the sum of a union that has this maximum.
+__device__ inline float SumBelow(float2 set, float maximum) {
+  // Rounded before it is added, in every kernel alike.
+  return isinf(maximum) ? set.y : __fmul_rn(set.y, ExpBelow(set.x, maximum));
+}
+
+// Combines the sets of a warp's lanes, in every lane.
 __device__ inline float2 WarpCombine(float2 x) {
-#pragma unroll 1  // code that runs once takes longer to be fetched than to run
-  for (int offset = kWarpSize / 2; offset > 0; offset /= 2) {
-    const float2 other = {__shfl_xor_sync(kFullMask, x.x, offset),
-                          __shfl_xor_sync(kFullMask, x.y, offset)};
-    x = Combine(x, other);
-  }
-  return x;
+  const float maximum = WarpMaximum(x.x);
+  return {maximum, WarpSum(SumBelow(x, maximum))};
+}
+
+// Combines what the warps of a block of kSumThreads found of a chunk: share(w) for warp w.
+template <int kUnroll, typename Share>
+__device__ float2 CombineShares(const Share& share) {
+  constexpr int kShares = kSumThreads / kWarpSize;
+  float2 sum = {-INFINITY, 0.0f};
+#pragma unroll kUnroll
+  for (int w = 0; w < kShares; ++w) sum.x = fmaxf(sum.x, share(w).x);
+#pragma unroll kUnroll
+  for (int w = 0; w < kShares; ++w) sum.y += SumBelow(share(w), sum.x);
+  return sum;
 }
 
 // The maximum and sum(exp(value - maximum)) of one thread's share of a chunk.
@@ -93,8 +107,9 @@ __device__ inline float2 WarpNormalizer(const CandidateArgs& args, int row) {
   return WarpNormalizer(args, row, [&](int i) { return __ldcg(sums + i); });
 }
 
-// Computes the rows that are CandidateRow::plain.
-void SelectPlainCandidates(Device& device, const CandidateArgs& args);
+// Computes the rows that are CandidateRow::plain; all of them are like `common` where args.rows is
+// null.
+void SelectPlainCandidates(Device& device, const CandidateArgs& args, const CandidateRow& common);
 
 // Computes a call of few rows, all of which are plain; returns whether it is one.
 bool SelectFewCandidates(Device& device, const CandidateArgs& args, const FlatEdits& edits);

@@ -38,6 +38,8 @@ struct CandidateRow {
   int32_t first_penalty = 0, last_penalty = 0;
   int32_t first_bias = 0, last_bias = 0;
   int32_t num_done = 0;  // chunks that are computed, counted by the device
+
+  bool operator==(const CandidateRow&) const = default;
 };
 
 // All rows of a call.

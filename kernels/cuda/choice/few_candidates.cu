@@ -153,10 +153,7 @@ __device__ __noinline__ void ListByTurns(const CandidateArgs& args, int row, int
 __device__ void FinishRow(const CandidateArgs& args, const CandidateRow& row, int r,
                           const Biases& biases, RowLists& lists) {
   float2 normalizer = WarpNormalizer(args, r, [&](int chunk) {
-    float2 sum = lists.sums[chunk][0];
-#pragma unroll 1
-    for (int w = 1; w < kWarpsOfChunk; ++w) sum = Combine(sum, lists.sums[chunk][w]);
-    return sum;
+    return CombineShares<1>([&](int w) { return lists.sums[chunk][w]; });
   });
   normalizer.x = __shfl_sync(kFullMask, normalizer.x, 0);
   normalizer.y = __shfl_sync(kFullMask, normalizer.y, 0);

@@ -1,20 +1,20 @@
 // TopCandidates of rows with few candidates and few edits or none, as a beam search or a greedy
-// step wants them, and of rows whose one candidate is forced, as scoring does. A warp finds the
-// best of a chunk of the vocabulary and the sum of its exponentials with the logits in registers
-// and without a block's barriers; the warp that is done last of a row's merges the row's chunks.
+// step wants them, and of rows whose one candidate is forced, as scoring does. A block has a row,
+// so that its chunks meet in shared memory. A warp finds the best of a chunk of the vocabulary and
+// the sum of its exponentials with the logits in registers and without the block's barriers; the
+// first warp merges the chunks.
 #include "base/math.h"
 #include "kernels/cuda/choice/candidate_args.cuh"
 #include "kernels/cuda/choice/ordered_key.cuh"
 #include "kernels/cuda/choice/plain_row.cuh"
+#include "kernels/cuda/device/launch.cuh"
 
 namespace beamline::cuda {
 namespace {
 
-constexpr int kWarps = 4;
-constexpr int kThreads = kWarps * kWarpSize;
-constexpr int kBlocksEach = 5;                    // on a multiprocessor
 constexpr int kShares = kSumThreads / kWarpSize;  // sums of a lane, one a thread it stands for
 constexpr int kMostListed = 128;
+constexpr int64_t kMostSharedBytes = 16 << 10;  // of what chunks found
 static_assert(kMostPlainCandidates <= kWarpSize);
 
 // A warp's shared memory: the keys that reach its threshold, and then the best of them.
@@ -39,14 +39,17 @@ constexpr int kValuesEach = kChunk / kWarpSize;
 using Values = float[kShares][kKeysPerThread];  // element j of share w: id first + (8 j + w) * 32
 
 __device__ void LoadValues(const Chunk& chunk, Values& values) {
-  const bool whole = chunk.Id(kValuesEach) - Lane() <= chunk.end;
+  if (chunk.Id(kValuesEach) - Lane() <= chunk.end) {
+    const float* const from = chunk.logits + chunk.first;
 #pragma unroll
-  for (int w = 0; w < kShares; ++w) {
-#pragma unroll
-    for (int j = 0; j < kKeysPerThread; ++j) {
-      const int i = j * kShares + w;
-      values[w][j] = whole || chunk.Has(i) ? chunk.logits[chunk.Id(i)] : -INFINITY;
+    for (int i = 0; i < kValuesEach; ++i) {
+      values[i % kShares][i / kShares] = from[i * kWarpSize];
     }
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < kValuesEach; ++i) {
+    values[i % kShares][i / kShares] = chunk.Has(i) ? chunk.logits[chunk.Id(i)] : -INFINITY;
   }
 }
 
@@ -70,46 +73,39 @@ __device__ bool AddBiases(const Biases& biases, const Chunk& chunk, int begin, V
   return any;
 }
 
-// Exchanges sums with the lane `offset` away, and combines what it gets with `kept`; Combine gets
-// the lower lane's first, as in WarpCombine's lane 0.
-__device__ float2 CombineAcross(float2 sent, float2 kept, int offset) {
-  const bool upper = (Lane() & offset) != 0;
-  const float2 received = {__shfl_xor_sync(kFullMask, sent.x, offset),
-                           __shfl_xor_sync(kFullMask, sent.y, offset)};
-  return Combine(upper ? received : kept, upper ? kept : received);
-}
-
-// Combines shares across lanes: afterwards a lane holds half as many, the upper lanes the upper
-// ones.
+// Adds shares across lanes: afterwards a lane holds half as many, the upper lanes the upper ones.
 template <int kCount>
-__device__ void HalveShares(float2 (&sums)[kShares], int offset) {
+__device__ void HalveShares(float (&sums)[kShares], int offset) {
   const bool upper = (Lane() & offset) != 0;
 #pragma unroll
   for (int k = 0; k < kCount; ++k) {
-    const float2 sent = upper ? sums[k] : sums[k + kCount];
-    const float2 kept = upper ? sums[k + kCount] : sums[k];
-    sums[k] = CombineAcross(sent, kept, offset);
+    const float sent = upper ? sums[k] : sums[k + kCount];
+    const float kept = upper ? sums[k + kCount] : sums[k];
+    sums[k] = kept + __shfl_xor_sync(kFullMask, sent, offset);
   }
 }
 
-// The sum of a chunk, by the same additions in the same order as a block of kSumThreads does them.
-// The shares of that block's warps are combined all at once.
-__device__ float2 SumShares(float2 (&sums)[kShares]) {
+// The sum of a chunk, by the same additions in the same order as a block of kSumThreads does them:
+// WarpCombine of each share, of all shares at once.
+__device__ float2 SumShares(const float2 (&shares)[kShares]) {
   static_assert(kShares == 8);
+  float maxima[kShares], sums[kShares];
+#pragma unroll
+  for (int w = 0; w < kShares; ++w) {
+    maxima[w] = WarpMaximum(shares[w].x);
+    sums[w] = SumBelow(shares[w], maxima[w]);
+  }
   HalveShares<4>(sums, 16);
   HalveShares<2>(sums, 8);
   HalveShares<1>(sums, 4);
-  float2 own = CombineAcross(sums[0], sums[0], 2);
-  own = CombineAcross(own, own, 1);
+  float own = sums[0];
+  own += __shfl_xor_sync(kFullMask, own, 2);
+  own += __shfl_xor_sync(kFullMask, own, 1);
   // Share w is in lanes 4 w .. 4 w + 3.
   constexpr int kLanes = kWarpSize / kShares;
-  float2 sum = {__shfl_sync(kFullMask, own.x, 0), __shfl_sync(kFullMask, own.y, 0)};
-#pragma unroll 1
-  for (int w = 1; w < kShares; ++w) {
-    sum = Combine(sum, {__shfl_sync(kFullMask, own.x, w * kLanes),
-                        __shfl_sync(kFullMask, own.y, w * kLanes)});
-  }
-  return sum;
+  return CombineShares<kShares>([&](int w) -> float2 {
+    return {maxima[w], __shfl_sync(kFullMask, own, w * kLanes)};
+  });
 }
 
 __device__ void Append(uint64_t key, List& list) {
@@ -183,16 +179,19 @@ __device__ void SelectChunk(const Chunk& chunk, const Biases& biases, const Valu
   StoreBest(list, count, next, [&](int i, uint64_t key) { best[i] = key; });
 }
 
-// Merges the best of a row's chunks into list.best.
-__device__ void MergeChunks(const CandidateArgs& args, int r, int count, List& list) {
-  const uint64_t* lists =
-      args.candidates + static_cast<int64_t>(r) * args.num_chunks * args.max_count;
-  const int total = args.num_chunks * count;
+// What the chunks of a row found.
+struct FoundOfRow {
+  float2* sums;    // [num_chunks]
+  uint64_t* best;  // [num_chunks, count]
+};
+
+// Merges the best of a row's chunks, `total` keys, into list.best.
+__device__ void MergeChunks(const uint64_t* keys, int total, int count, List& list) {
   const auto greatest_below = [&](uint64_t below) {
     uint64_t greatest = 0;
 #pragma unroll 4
     for (int i = Lane(); i < total; i += kWarpSize) {
-      const uint64_t key = __ldcg(lists + i / count * args.max_count + i % count);
+      const uint64_t key = keys[i];
       if (key < below && key > greatest) greatest = key;
     }
     return greatest;
@@ -202,7 +201,7 @@ __device__ void MergeChunks(const CandidateArgs& args, int r, int count, List& l
   StartList(list);
 #pragma unroll 4
   for (int i = Lane(); i < total; i += kWarpSize) {
-    const uint64_t key = __ldcg(lists + i / count * args.max_count + i % count);
+    const uint64_t key = keys[i];
     if (key != 0 && static_cast<uint32_t>(key >> 32) >= threshold) Append(key, list);
   }
   __syncwarp();
@@ -212,12 +211,12 @@ __device__ void MergeChunks(const CandidateArgs& args, int r, int count, List& l
 
 // Computes what a row asks for from what its chunks found; by one warp.
 __device__ void FinishPlainRow(const CandidateArgs& args, const CandidateRow& row, int r,
-                               const Biases& biases, List& list) {
-  float2 normalizer = WarpNormalizer(args, r);
+                               const Biases& biases, const FoundOfRow& found, List& list) {
+  float2 normalizer = WarpNormalizer(args, r, [&](int chunk) { return found.sums[chunk]; });
   normalizer.x = __shfl_sync(kFullMask, normalizer.x, 0);
   normalizer.y = __shfl_sync(kFullMask, normalizer.y, 0);
   const bool forced = row.forced_id >= 0;
-  if (!forced) MergeChunks(args, r, row.count, list);
+  if (!forced) MergeChunks(found.best, args.num_chunks * row.count, row.count, list);
   const bool exists = Lane() < row.count;
   uint64_t key = exists && !forced ? list.best[Lane()] : 0;
   if (forced) key = CandidateKey(0.0f, row.forced_id);
@@ -225,17 +224,10 @@ __device__ void FinishPlainRow(const CandidateArgs& args, const CandidateRow& ro
   WriteRow(args, row, r, biases, normalizer, key, logit);
 }
 
-// Grid: a warp for each chunk of each row. Bound by memory: the logits read once, by as many warps
-// as 96 registers a thread let stand on a multiprocessor.
-__global__ void __launch_bounds__(kThreads, kBlocksEach) PlainKernel(CandidateArgs args) {
-  __shared__ List lists[kWarps];
-  List& list = lists[threadIdx.x / kWarpSize];
-  const int64_t part = blockIdx.x * int64_t{kWarps} + threadIdx.x / kWarpSize;
-  const int r = static_cast<int>(part / args.num_chunks);
-  if (r >= args.num_rows) return;
-  const CandidateRow& row = args.rows[r];  // read again where it is needed: registers are short
-  if (!row.plain) return;
-  const int begin = static_cast<int>(part % args.num_chunks) * kChunk;
+// Finds the sum and the best of a chunk; by one warp.
+__device__ void ComputeChunk(const CandidateArgs& args, const CandidateRow& row, int r, int index,
+                             const Biases& biases, const FoundOfRow& found, List& list) {
+  const int begin = index * kChunk;
   const Chunk chunk = {args.logits + r * args.logits_stride, begin + Lane(), args.vocab_size};
   Values values;
   LoadValues(chunk, values);
@@ -247,38 +239,67 @@ __global__ void __launch_bounds__(kThreads, kBlocksEach) PlainKernel(CandidateAr
     maximum = fmaxf(maximum, sums[w].x);
   }
   const float2 sum = SumShares(sums);
-  if (Lane() == 0) args.sums[part] = sum;
-  const Biases biases = {args.biases + row.first_bias, row.last_bias - row.first_bias};
-  if (row.forced_id < 0) {
-    if (AddBiases(biases, chunk, begin, values)) {
-      maximum = -INFINITY;
+  if (Lane() == 0) found.sums[index] = sum;
+  if (row.forced_id >= 0) return;
+  if (AddBiases(biases, chunk, begin, values)) {
+    maximum = -INFINITY;
 #pragma unroll
-      for (int w = 0; w < kShares; ++w) {
+    for (int w = 0; w < kShares; ++w) {
 #pragma unroll
-        for (int j = 0; j < kKeysPerThread; ++j) maximum = fmaxf(maximum, values[w][j]);
-      }
+      for (int j = 0; j < kKeysPerThread; ++j) maximum = fmaxf(maximum, values[w][j]);
     }
-    SelectChunk(chunk, biases, values, maximum, row.count, list,
-                args.candidates + part * args.max_count);
   }
+  SelectChunk(chunk, biases, values, maximum, row.count, list, found.best + index * row.count);
+}
 
-  // The row's last warp sees what the others wrote before they counted themselves.
-  __threadfence();
-  __syncwarp();
-  int done = 0;
-  if (Lane() == 0) done = atomicAdd(&args.rows[r].num_done, 1) + 1;
-  if (__shfl_sync(kFullMask, done, 0) != args.num_chunks) return;
-  __threadfence();
-  FinishPlainRow(args, row, r, biases, list);
+// Grid: a block for each row. Shared memory: what its chunks found, where it is at most
+// kMostSharedBytes. Bound by memory: the logits read once.
+template <int kWarps, int kBlocksEach>
+__global__ void __launch_bounds__(kWarps* kWarpSize, kBlocksEach)
+    PlainKernel(const __grid_constant__ CandidateArgs args,
+                const __grid_constant__ CandidateRow common, bool in_shared) {
+  extern __shared__ __align__(16) char shared[];
+  __shared__ List lists[kWarps];
+  WaitForEarlierKernels();
+  const int r = blockIdx.x;
+  const CandidateRow& row = args.rows != nullptr ? args.rows[r] : common;
+  if (!row.plain) return;
+  const int64_t first_chunk = static_cast<int64_t>(r) * args.num_chunks;
+  FoundOfRow found = {args.sums + first_chunk, args.candidates + first_chunk * args.max_count};
+  if (in_shared) {
+    found.sums = reinterpret_cast<float2*>(shared);
+    found.best = reinterpret_cast<uint64_t*>(found.sums + args.num_chunks);
+  }
+  const Biases biases = {args.biases + row.first_bias, row.last_bias - row.first_bias};
+  const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
+#pragma unroll 1
+  for (int index = warp; index < args.num_chunks; index += kWarps) {
+    ComputeChunk(args, row, r, index, biases, found, lists[warp]);
+  }
+  __syncthreads();
+  if (warp == 0) FinishPlainRow(args, row, r, biases, found, lists[0]);
+}
+
+template <int kWarps, int kBlocksEach>
+void Launch(Device& device, const CandidateArgs& args, const CandidateRow& common) {
+  const int64_t found_bytes =
+      args.num_chunks * (int64_t{sizeof(float2)} + int64_t{sizeof(uint64_t)} * args.max_count);
+  const bool in_shared = found_bytes <= kMostSharedBytes;
+  LaunchOverlapped(device, "TopCandidates (plain)", PlainKernel<kWarps, kBlocksEach>, args.num_rows,
+                   kWarps * kWarpSize, in_shared ? found_bytes : 0, args, common, in_shared);
 }
 
 }  // namespace
 
-void SelectPlainCandidates(Device& device, const CandidateArgs& args) {
-  const int64_t parts = int64_t{args.num_rows} * args.num_chunks;
-  PlainKernel<<<static_cast<unsigned>(CeilDiv(parts, kWarps)), kThreads, 0, device.stream()>>>(
-      args);
-  device.CheckLaunch("TopCandidates (plain)");
+void SelectPlainCandidates(Device& device, const CandidateArgs& args, const CandidateRow& common) {
+  constexpr int kFewChunks = 4;
+  if (args.num_chunks <= kFewChunks) {
+    Launch<kFewChunks, 4>(device, args, common);
+  } else if (args.num_rows <= device.num_multiprocessors()) {
+    Launch<16, 1>(device, args, common);
+  } else {
+    Launch<8, 2>(device, args, common);
+  }
 }
 
 }  // namespace beamline::cuda

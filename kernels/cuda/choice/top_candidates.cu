@@ -22,6 +22,7 @@ namespace {
 constexpr int kThreads = kSumThreads;
 constexpr int kNumWarps = kThreads / kWarpSize;
 constexpr int kFewestPartsPerMultiprocessor = 4;
+constexpr int kSelectBlocksEach = 6;  // on a multiprocessor: what shared memory has room for
 
 // This thread's logits of a chunk, -infinity past the vocabulary's end.
 __device__ void LoadChunk(const CandidateArgs& args, const float* logits, int begin,
@@ -36,13 +37,10 @@ __device__ void LoadChunk(const CandidateArgs& args, const float* logits, int be
 // *to = the maximum and sum(exp(value - maximum)) of the block's values.
 __device__ void SumChunk(const float (&values)[kKeysPerThread], float2* to) {
   __shared__ float2 partials[kNumWarps];
-  float2 sum = WarpCombine(SumOf(values));
+  const float2 sum = WarpCombine(SumOf(values));
   if (threadIdx.x % kWarpSize == 0) partials[threadIdx.x / kWarpSize] = sum;
   __syncthreads();
-  if (threadIdx.x != 0) return;
-#pragma unroll 1
-  for (int i = 1; i < kNumWarps; ++i) sum = Combine(sum, partials[i]);
-  *to = sum;
+  if (threadIdx.x == 0) *to = CombineShares<1>([&](int w) { return partials[w]; });
 }
 
 // WarpNormalizer, in every thread.
@@ -232,7 +230,7 @@ struct EditOffsets {
 
 // Grid: (chunks, rows). Bound by memory: the logits read once, and where they are edited in place
 // written; by the sorts' barriers for more than kMostTaken candidates; of few rows by latencies.
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kSelectBlocksEach)
     SelectKernel(CandidateArgs args, EditOffsets at, const __grid_constant__ LaunchValues edits) {
   __shared__ float raw[kChunk], scores[kChunk];
   __shared__ uint64_t keys[kChunk];
@@ -299,6 +297,14 @@ void SendEdits(Device& device, const FlatEdits& edits, bool of_one_launch, Candi
   args.biases = reinterpret_cast<const LogitsEdits::Bias*>(sent.staged + at.biases);
 }
 
+// Whether one row with the launch tells what all of them ask for: plain ones without biases, as the
+// hypotheses of searches are.
+bool AreAlike(const FlatEdits& edits) {
+  return edits.biases.empty() && std::ranges::all_of(edits.rows, [&](const CandidateRow& row) {
+           return row.plain && row == edits.rows.front();
+         });
+}
+
 }  // namespace
 
 void Compute(Device& device, const TopCandidatesParams& params) {
@@ -325,9 +331,13 @@ void Compute(Device& device, const TopCandidatesParams& params) {
                     int64_t{kFewestPartsPerMultiprocessor} * device.num_multiprocessors();
   args.plain_apart = many && edits.any_plain;
   const bool sums_apart = edits.any_before_edits && args.whole_normalizers == nullptr;
+  const CandidateRow& common = edits.rows.front();
+  const bool alike = args.plain_apart && AreAlike(edits);
   EditOffsets at = {};
   LaunchValues sent;
-  SendEdits(device, edits, /*of_one_launch=*/!args.plain_apart && !sums_apart, args, at, sent);
+  if (!alike)
+    SendEdits(device, edits, /*of_one_launch=*/!args.plain_apart && !sums_apart, args, at, sent);
+  if (alike && !device.MayTransfer("a launch with values of the host")) return;
   const size_t num_lists = size_t{num_rows} * args.num_chunks;
   args.sums = device.TakeScratch<float2>(num_lists);
   args.candidates = device.TakeScratch<uint64_t>(num_lists * args.max_count);
@@ -336,7 +346,7 @@ void Compute(Device& device, const TopCandidatesParams& params) {
 
   const dim3 grid(static_cast<unsigned>(args.num_chunks), num_rows);
   if (sums_apart) SumChunksKernel<<<grid, kThreads, 0, device.stream()>>>(args);
-  if (args.plain_apart) SelectPlainCandidates(device, args);
+  if (args.plain_apart) SelectPlainCandidates(device, args, common);
   device.CheckLaunch("TopCandidates");
   if (args.plain_apart && !edits.any_other) return;
   LaunchOverlapped(device, "TopCandidates", SelectKernel, grid, kThreads, /*shared_bytes=*/0, args,

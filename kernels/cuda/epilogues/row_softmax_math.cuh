@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/device/scalar.cuh"
+#include "kernels/cuda/device/warp_maximum.cuh"
 
 namespace beamline::cuda {
 
@@ -37,15 +38,6 @@ __device__ inline float SoftmaxPower(float x, float base) {
   float power;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"((x - base) * kLog2E));
   return power;
-}
-
-// The maximum over a warp's lanes of numbers that are no NaN: as integers of the same order, which
-// one instruction compares.
-__device__ inline float WarpMaximum(float x) {
-  constexpr int kAllButSign = 0x7fffffff;
-  const int bits = __float_as_int(x);
-  const int greatest = __reduce_max_sync(kFullMask, bits < 0 ? bits ^ kAllButSign : bits);
-  return __int_as_float(greatest < 0 ? greatest ^ kAllButSign : greatest);
 }
 
 __device__ inline SoftmaxPartial WarpMerge(SoftmaxPartial partial) {
