@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/cuda/device/scalar.cuh"
 #include "kernels/cuda/device/warp_maximum.cuh"
@@ -33,16 +34,85 @@ __device__ inline float SoftmaxBase(float maximum) {
   return maximum == MinusInfinity() ? 0.0f : maximum;
 }
 
+__device__ inline float SoftmaxPowerOfTwo(float x) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+}
 // exp(x - base), to two units in the last place; results below 2^-126 are 0.
 __device__ inline float SoftmaxPower(float x, float base) {
-  float power;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"((x - base) * kLog2E));
-  return power;
+  return SoftmaxPowerOfTwo((x - base) * kLog2E);
 }
 
 __device__ inline SoftmaxPartial WarpMerge(SoftmaxPartial partial) {
   const float maximum = WarpMaximum(partial.maximum);
   return {maximum, WarpSum(partial.sum * SoftmaxPower(partial.maximum, SoftmaxBase(maximum)))};
+}
+
+// What a thread loads and stores at once: 16 bytes of elements.
+using SoftmaxUnit = int4;
+inline constexpr int kUnitBytes = 16;
+inline constexpr int kLineBytes = 128;  // parts of a row begin at multiples, as DRAM has them
+inline constexpr int kLineUnits = kLineBytes / kUnitBytes;
+
+// A unit of -infinity.
+template <typename T>
+__device__ inline SoftmaxUnit EmptyUnit() {
+  const int bits = std::is_same_v<T, float>    ? static_cast<int>(0xff800000u)
+                   : std::is_same_v<T, __half> ? static_cast<int>(0xfc00fc00u)
+                                               : static_cast<int>(0xff80ff80u);
+  return {bits, bits, bits, bits};
+}
+
+template <typename T>
+__device__ inline void Unpack(const SoftmaxUnit& unit, float (&to)[kVecSize<T>]) {
+  LoadFloats<kVecSize<T>>(reinterpret_cast<const T*>(&unit), to);
+}
+template <typename T>
+__device__ inline SoftmaxUnit Packed(const float (&from)[kVecSize<T>]) {
+  SoftmaxUnit unit;
+  StoreFloats<kVecSize<T>>(from, reinterpret_cast<T*>(&unit));
+  return unit;
+}
+
+// The compiler computes nothing of these before that is used after.
+template <int kUnits>
+__device__ inline void ForgetUnpacked(SoftmaxUnit (&units)[kUnits]) {
+#pragma unroll
+  for (SoftmaxUnit& unit : units) {
+    asm volatile("" : "+r"(unit.x), "+r"(unit.y), "+r"(unit.z), "+r"(unit.w));
+  }
+}
+
+// The greatest element of some units; a NaN does not count, -infinity where there is no other.
+template <typename T, int kUnits>
+__device__ inline float GreatestOf(const SoftmaxUnit (&units)[kUnits]) {
+  float greatest = MinusInfinity();
+  if constexpr (sizeof(T) == 4) {
+#pragma unroll
+    for (const SoftmaxUnit& unit : units) {
+      float x[kVecSize<T>];
+      Unpack<T>(unit, x);
+#pragma unroll
+      for (const float element : x) greatest = fmaxf(greatest, element);
+    }
+    return greatest;
+  } else {
+    using Pair = std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162>;
+    using Pairs = Pair[4];
+    Pairs pairs;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) pairs[i] = reinterpret_cast<const Pairs&>(units[0])[i];
+#pragma unroll
+    for (int u = 1; u < kUnits; ++u) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        pairs[i] = __hmax2(pairs[i], reinterpret_cast<const Pairs&>(units[u])[i]);
+      }
+    }
+    const Pair pair = __hmax2(__hmax2(pairs[0], pairs[1]), __hmax2(pairs[2], pairs[3]));
+    return fmaxf(greatest, fmaxf(ToFloat(pair.x), ToFloat(pair.y)));
+  }
 }
 
 }  // namespace beamline::cuda

@@ -1,77 +1,81 @@
-// Softmax of long rows of 16-bit elements on GPUs with clusters and bulk copies: a row lies in the
-// shared memory of a block or of a cluster of blocks, and the rows after it are on their way there
-// while it is computed. Read once, written once.
+// Softmax of long rows on GPUs with clusters and bulk copies: a row lies in the shared memory of a
+// block or of a cluster of blocks, and the rows after it are on their way there while it is
+// computed. Results take the place of the elements and leave by bulk copies, so that no thread
+// waits for a store. Read once, written once.
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
 #include "base/math.h"
 #include "kernels/cuda/device/hopper.cuh"
+#include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/thread_block_cluster.cuh"
 #include "kernels/cuda/epilogues/row_softmax_math.cuh"
 
 namespace beamline::cuda {
 
-inline constexpr int kUnitBytes = 16;  // what is copied, and loaded and stored by a thread
-inline constexpr int kMostSoftmaxStages = 8;
+inline constexpr int kMostSoftmaxStages = 24;
 
-// kGroups groups of kThreads threads in a block compute a row each, with the same group of the
-// other blocks of a cluster of kBlocks. A thread holds kUnits units of 16 bytes.
+// kGroups groups of kThreads threads in a block compute a row each, in turn, with the same group of
+// the other blocks of a cluster of kBlocks. A thread holds kUnits units. A warp more starts copies.
 template <int kNumGroups, int kGroupThreads, int kThreadUnits, int kClusterBlocks>
-struct SoftmaxShape {
+struct RingShape {
   static constexpr int kUnits = kThreadUnits;
   static constexpr int kGroups = kNumGroups;
   static constexpr int kThreads = kGroupThreads;
   static constexpr int kWarps = kThreads / kWarpSize;
   static constexpr int kBlocks = kClusterBlocks;
+  static constexpr int kBlockThreads = kGroups * kThreads + kWarpSize;
 };
 
-// Stages of a group and bytes of one, a multiple of 128: a block's part of a row.
+// Stages of a block, in which its parts of rows lie in turn: `part` units, a multiple of
+// kLineUnits, and one of edges.
 struct SoftmaxRing {
   int num_stages;
-  int stage_bytes;
+  int part;
+  __host__ __device__ int stage_bytes() const { return part * kUnitBytes + kLineBytes; }
 };
 
-// A row in units of 16 bytes, and which of them are a block's. Units that are the row's alone are
-// the blocks' in equal parts; elements before them are the first block's, those after them the last
-// one's: edges, one a thread. A unit of edges has a neighbour's elements too.
+// A row in units from the line on in which it begins, and which of them are a block's. Elements
+// before the row's first whole unit are the first block's, those after its last one the last
+// block's: edges, one a thread. A unit of edges has a neighbour's elements too.
 struct SoftmaxSpan {
-  const char* units;              // where unit 0 lies
+  const char* line;               // where unit 0 lies
   int first_element;              // within unit 0
   int end_element;                // counted from the beginning of unit 0
-  int begin, count;               // the block's units without edges
+  int origin;                     // the unit that lies first in a stage
+  int begin, end;                 // the block's units without edges
   int copy_begin, copy_end;       // its units that are copied
   int head_edges, tail_edges;     // its own
   bool head_copied, tail_copied;  // else an edge's unit is not within the tensor
 
   template <typename T>
-  __device__ static SoftmaxSpan Of(const SoftmaxArgs<T>& args, int64_t row, int rank, int blocks) {
+  __device__ static SoftmaxSpan Of(const SoftmaxArgs<T>& args, int64_t row, int rank, int blocks,
+                                   int part) {
     constexpr int kSize = kVecSize<T>;
-    const T* const x = args.x + row * args.x_stride;
-    const auto address = reinterpret_cast<uintptr_t>(x);
-    const int past = static_cast<int>(address % kUnitBytes);
+    const auto address = reinterpret_cast<uintptr_t>(args.x + row * args.x_stride);
+    const int past = static_cast<int>(address % kLineBytes);
     SoftmaxSpan span;
-    span.units = reinterpret_cast<const char*>(address - past);
+    span.line = reinterpret_cast<const char*>(address - past);
     span.first_element = past / static_cast<int>(sizeof(T));
     span.end_element = span.first_element + static_cast<int>(args.width);
-    const int first = past > 0 ? 1 : 0, last = span.end_element / kSize;
-    const int part = CeilDiv(last - first, blocks);
-    span.begin = min(first + rank * part, last);
-    span.count = min(part, last - span.begin);
-    span.copy_begin = span.begin, span.copy_end = span.begin + span.count;
-    span.head_edges = rank == 0 && past > 0 ? kSize - span.first_element : 0;
+    const int first = CeilDiv(past, kUnitBytes), last = span.end_element / kSize;
+    span.origin = rank * part;
+    span.begin = min(max(span.origin, first), last);
+    span.end = min(max(span.origin + part, first), last);
+    span.copy_begin = span.begin, span.copy_end = span.end;
+    span.head_edges = rank == 0 ? first * kSize - span.first_element : 0;
     span.tail_edges = rank == blocks - 1 ? span.end_element % kSize : 0;
-    span.head_copied = span.head_edges > 0 && span.units >= reinterpret_cast<const char*>(args.x);
-    const T* const end = args.x + (args.num_rows - 1) * args.x_stride + args.width;
-    span.tail_copied = span.tail_edges > 0 && span.units + (int64_t{last} + 1) * kUnitBytes <=
-                                                  reinterpret_cast<const char*>(end);
-    if (span.head_copied) span.copy_begin = 0;
+    const auto* const tensor = reinterpret_cast<const char*>(args.x);
+    const auto* const tensor_end =
+        reinterpret_cast<const char*>(args.x + (args.num_rows - 1) * args.x_stride + args.width);
+    span.head_copied = span.head_edges > 0 && span.AddressOf(first - 1) >= tensor;
+    span.tail_copied = span.tail_edges > 0 && span.AddressOf(last + 1) <= tensor_end;
+    if (span.head_copied) span.copy_begin = first - 1;
     if (span.tail_copied) span.copy_end = last + 1;
     return span;
   }
-  // The place in a stage of a unit. There is room for the one before the block's.
-  __device__ int PlaceOf(int unit) const { return unit - begin + 1; }
+  __device__ const char* AddressOf(int unit) const { return line + int64_t{unit} * kUnitBytes; }
   // The element that is a thread's edge, -1 where it has none.
   __device__ int EdgeOf(int thread) const {
     if (thread < head_edges) return first_element + thread;
@@ -80,165 +84,206 @@ struct SoftmaxSpan {
   }
 };
 
-template <typename T>
-__device__ inline float GreatestOf(const int4& unit, float greatest) {
-  if constexpr (sizeof(T) == 4) {
-    const auto& x = reinterpret_cast<const float(&)[4]>(unit);
-    return fmaxf(greatest, fmaxf(fmaxf(x[0], x[1]), fmaxf(x[2], x[3])));
-  } else {
-    using Pair = std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162>;
-    const auto& x = reinterpret_cast<const Pair(&)[4]>(unit);
-    const Pair pair = __hmax2(__hmax2(x[0], x[1]), __hmax2(x[2], x[3]));
-    return fmaxf(greatest, fmaxf(ToFloat(pair.x), ToFloat(pair.y)));
-  }
+// Starts the copy of consecutive bytes to global memory, as a group of its own.
+__device__ inline void StoreBytes(void* to, const void* from, int bytes) {
+  asm volatile(
+      "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n"
+      "cp.async.bulk.commit_group;\n" ::"l"(to),
+      "r"(SharedAddress(from)), "r"(bytes)
+      : "memory");
 }
 
-// One group of threads of a block and its ring of stages.
-template <typename T, typename S>
-struct SoftmaxGroup {
-  static constexpr int kSize = kVecSize<T>;
-  struct Shared {
-    SharedBarrier full[kMostSoftmaxStages];
+template <typename S>
+struct RingShared {
+  struct Group {
     SharedBarrier exchanged[2];
     SoftmaxPartial of_warps[2][S::kWarps];
     alignas(8) SoftmaxPartial of_blocks[2][S::kBlocks];
   };
+  SharedBarrier full[kMostSoftmaxStages], empty[kMostSoftmaxStages];
+  Group groups[S::kGroups];
+};
+
+// The thread that brings this block's parts of rows to the stages.
+template <typename T, typename S>
+__device__ void LoadRows(const SoftmaxArgs<T>& args, const SoftmaxRing& ring, RingShared<S>& shared,
+                         char* stages, int rank, int64_t first_row, int64_t row_step) {
+  int stage = 0;
+  uint32_t parity = 1;  // empty at first
+  for (int64_t row = first_row; row < args.num_rows; row += row_step) {
+    const SoftmaxSpan span = SoftmaxSpan::Of(args, row, rank, S::kBlocks, ring.part);
+    const int bytes = (span.copy_end - span.copy_begin) * kUnitBytes;
+    WaitFor(shared.empty[stage], parity);
+    if (bytes == 0) {
+      Arrive(shared.full[stage]);
+    } else {
+      char* const to = stages + stage * ring.stage_bytes();
+      ArriveAndExpect(shared.full[stage], bytes);
+      CopyBytes(to + (span.copy_begin - span.origin) * kUnitBytes, span.AddressOf(span.copy_begin),
+                bytes, shared.full[stage]);
+    }
+    if (++stage == ring.num_stages) stage = 0, parity ^= 1;
+  }
+}
+
+// One group of threads of a block.
+template <typename T, typename S>
+struct RingGroup {
+  static constexpr int kSize = kVecSize<T>;
 
   const SoftmaxArgs<T>& args;
   const SoftmaxRing& ring;
-  Shared& shared;
+  RingShared<S>& shared;
   char* const stages;
-  const int group, rank, thread;
-  const int64_t first_row, row_step;
-  int stage = 0;        // that the row lies in
-  uint32_t parity = 0;  // of the rounds through the stages
+  const int group, rank, warp, lane;
+  int stage;        // that the row lies in
+  uint32_t parity;  // of the rounds through the stages
   uint32_t num_done = 0;
-
-  __device__ char* Stage(int i) const { return stages + i * ring.stage_bytes; }
-  __device__ SoftmaxSpan SpanOf(int64_t row) const {
-    return SoftmaxSpan::Of(args, row, rank, S::kBlocks);
-  }
-
-  // The thread that starts copies: of the last warp, because the first one exchanges sums.
-  __device__ bool Copies() const { return thread == S::kThreads - kWarpSize; }
-  // Starts the copy of this block's part of a row.
-  __device__ void Load(int64_t row, int to) const {
-    if (row >= args.num_rows) return;
-    const SoftmaxSpan span = SpanOf(row);
-    const int bytes = (span.copy_end - span.copy_begin) * kUnitBytes;
-    if (bytes == 0) {
-      Arrive(shared.full[to]);
-      return;
-    }
-    ArriveAndExpect(shared.full[to], bytes);
-    CopyBytes(Stage(to) + span.PlaceOf(span.copy_begin) * kUnitBytes,
-              span.units + int64_t{span.copy_begin} * kUnitBytes, bytes, shared.full[to]);
-  }
+  int stored = -1;  // the stage whose results this warp has last sent away
 
   // The maximum and sum of the whole row, from this thread's.
-  __device__ SoftmaxPartial Merge(SoftmaxPartial partial, int64_t row) const {
-    const int lane = thread % kWarpSize;
+  __device__ SoftmaxPartial Merge(SoftmaxPartial partial) {
+    auto& own = shared.groups[group];
     const uint32_t odd = num_done % 2;  // of two buffers
-    partial = WarpMerge(partial);
-    if (lane == 0) shared.of_warps[odd][thread / kWarpSize] = partial;
-    SyncSome(1 + group, S::kThreads);
-    // All threads have left the row before: its stage is free.
-    if (num_done > 0 && Copies()) {
-      Load(row + (ring.num_stages - 1) * row_step, (stage == 0 ? ring.num_stages : stage) - 1);
-    }
     const SoftmaxPartial none = {MinusInfinity(), 0.0f};
-    partial = WarpMerge(lane < S::kWarps ? shared.of_warps[odd][lane] : none);
+    partial = WarpMerge(partial);
+    if (lane == 0) own.of_warps[odd][warp] = partial;
+    SyncSome(1 + group, S::kThreads);
+    Release();  // behind all threads' writes to that stage
+    partial = WarpMerge(lane < S::kWarps ? own.of_warps[odd][lane] : none);
     if constexpr (S::kBlocks > 1) {
-      SharedBarrier& exchanged = shared.exchanged[odd];
-      if (thread == 0) ArriveAndExpect(exchanged, S::kBlocks * sizeof(SoftmaxPartial));
-      if (thread < S::kBlocks) {
-        StoreToBlock(&shared.of_blocks[odd][rank], thread, partial.maximum, partial.sum, exchanged);
+      SharedBarrier& exchanged = own.exchanged[odd];
+      if (warp == 0 && lane == 0) ArriveAndExpect(exchanged, S::kBlocks * sizeof(SoftmaxPartial));
+      if (warp == 0 && lane < S::kBlocks) {
+        StoreToBlock(&own.of_blocks[odd][rank], lane, partial.maximum, partial.sum, exchanged);
       }
       WaitFor(exchanged, num_done / 2 % 2);
-      partial = WarpMerge(lane < S::kBlocks ? shared.of_blocks[odd][lane] : none);
+      partial = WarpMerge(lane < S::kBlocks ? own.of_blocks[odd][lane] : none);
     }
     return partial;
   }
 
-  // A thread's edge of a row; -inf where it has none.
-  __device__ float Edge(const SoftmaxSpan& span, int64_t row, int edge) const {
+  // This thread's edge of a row, in a stage or in memory; -infinity where it has none.
+  __device__ float Edge(const SoftmaxSpan& span, const char* at, int64_t row, int edge) const {
     if (edge < 0) return MinusInfinity();
-    const bool copied = edge < kSize ? span.head_copied : span.tail_copied;
-    if (!copied) return ToFloat(args.x[row * args.x_stride + edge - span.first_element]);
-    const auto* const elements = reinterpret_cast<const T*>(Stage(stage));
-    return ToFloat(elements[span.PlaceOf(edge / kSize) * kSize + edge % kSize]);
+    const bool head = warp * kWarpSize + lane < span.head_edges;
+    if (!(head ? span.head_copied : span.tail_copied)) {
+      return ToFloat(args.x[row * args.x_stride + edge - span.first_element]);
+    }
+    return ToFloat(reinterpret_cast<const T*>(at)[edge - span.origin * kSize]);
   }
 
-  __device__ void Compute(int64_t row) const {
-    const SoftmaxSpan span = SpanOf(row);
-    const int edge = span.EdgeOf(thread);
-    const auto* const units =
-        reinterpret_cast<const int4*>(Stage(stage)) + span.PlaceOf(span.begin);
-    WaitFor(shared.full[stage], parity);
-    float edge_value = Edge(span, row, edge);
-    float maximum = fmaxf(MinusInfinity(), edge_value);  // NaN does not count here
-#pragma unroll
-    for (int u = 0; u < S::kUnits; ++u) {
-      const int unit = thread + u * S::kThreads;
-      if (unit < span.count) maximum = GreatestOf<T>(units[unit], maximum);
+  // Tells that the stage before this one is read, once its bulk copies have.
+  __device__ void Release() {
+    if (stored >= 0 && lane == 0) {
+      WaitForStoresToRead<0>();
+      Arrive(shared.empty[stored]);
     }
-    // The exponentials are of x minus this thread's maximum. One factor takes them to the row's.
-    const float base = SoftmaxBase(maximum);
-    edge_value = SoftmaxPower(edge_value, base);
-    float values[S::kUnits][kSize];
-    float sums[2] = {edge_value, 0.0f};
+  }
+
+  // The place in a stage where the u-th units of this warp begin.
+  __device__ int PlaceOf(int u) const { return (warp * S::kUnits + u) * kWarpSize; }
+
+  // The sum of exp(x - base), which takes the place of 4-byte elements. Units from `end` on are
+  // left out: their branches keep the compiler from unpacking all units at once.
+  __device__ float Sum(SoftmaxUnit (&units)[S::kUnits], int end, float base, float sum) const {
+    float sums[4] = {sum, 0.0f, 0.0f, 0.0f};
 #pragma unroll
     for (int u = 0; u < S::kUnits; ++u) {
-      const int unit = thread + u * S::kThreads;
-      if (unit >= span.count) continue;
-      LoadFloats<kSize>(reinterpret_cast<const T*>(units + unit), values[u]);
+      if (PlaceOf(u) >= end) continue;
+      float own[kSize];
+      Unpack<T>(units[u], own);
 #pragma unroll
       for (int j = 0; j < kSize; ++j) {
-        values[u][j] = SoftmaxPower(values[u][j], base);
-        sums[j % 2] += values[u][j];
+        own[j] = SoftmaxPower(own[j], base);
+        sums[j % 4] += own[j];
       }
+      if constexpr (sizeof(T) == 4) units[u] = Packed<T>(own);
     }
-    const SoftmaxPartial whole = Merge({maximum, sums[0] + sums[1]}, row);
-
-    const float scale = __fdividef(SoftmaxPower(maximum, SoftmaxBase(whole.maximum)), whole.sum);
-    T* const y = args.y + row * args.y_stride - span.first_element;  // of unit 0
-    auto* const out = reinterpret_cast<int4*>(y + int64_t{span.begin} * kSize);
-#pragma unroll
-    for (int u = 0; u < S::kUnits; ++u) {
-      const int unit = thread + u * S::kThreads;
-      if (unit >= span.count) continue;
-      Vec<T, kSize> scaled;
-#pragma unroll
-      for (int j = 0; j < kSize; ++j) scaled.values[j] = FromFloat<T>(values[u][j] * scale);
-      __stcs(out + unit, reinterpret_cast<const int4&>(scaled));
-    }
-    if (edge >= 0) y[edge] = FromFloat<T>(edge_value * scale);
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
   }
 
-  __device__ void Run() {
-    if (Copies()) {
-      for (int i = 0; i < ring.num_stages; ++i) Load(first_row + i * row_step, i);
+  __device__ void Compute(int64_t row) {
+    const SoftmaxSpan span = SoftmaxSpan::Of(args, row, rank, S::kBlocks, ring.part);
+    char* const at = stages + stage * ring.stage_bytes();
+    auto* const in_stage = reinterpret_cast<SoftmaxUnit*>(at);
+    const int edge = span.EdgeOf(warp * kWarpSize + lane);
+    const int begin = span.begin - span.origin, end = span.end - span.origin;
+    const auto has = [&](int place) { return place >= begin && place < end; };
+    WaitFor(shared.full[stage], parity);
+    SoftmaxUnit units[S::kUnits];
+#pragma unroll
+    for (int u = 0; u < S::kUnits; ++u) {
+      const int place = PlaceOf(u) + lane;
+      units[u] = has(place) ? in_stage[place] : EmptyUnit<T>();
     }
-    for (int64_t row = first_row; row < args.num_rows; row += row_step) {
+    const float edge_value = Edge(span, at, row, edge);
+    // The exponentials are of x minus this thread's maximum. One factor takes them to the row's.
+    const float maximum = fmaxf(GreatestOf<T>(units), edge_value);
+    const float base = SoftmaxBase(maximum);
+    const float edge_power = SoftmaxPower(edge_value, base);
+    const float sum = Sum(units, end, base, edge_power);
+    const SoftmaxPartial whole = Merge({maximum, sum});
+
+    const float row_base = SoftmaxBase(whole.maximum);
+    const float scale = __fdividef(SoftmaxPower(maximum, row_base), whole.sum);
+    const float shift = -__log2f(whole.sum);
+#pragma unroll
+    for (int u = 0; u < S::kUnits; ++u) {
+      const int place = PlaceOf(u) + lane;
+      if (PlaceOf(u) >= end) continue;
+      float own[kSize];
+      Unpack<T>(units[u], own);
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) {
+        own[j] = sizeof(T) == 2 ? SoftmaxPowerOfTwo(fmaf(own[j] - row_base, kLog2E, shift))
+                                : own[j] * scale;
+      }
+      if (has(place)) in_stage[place] = Packed<T>(own);
+    }
+    PublishToCopies();
+    __syncwarp();
+    T* const y = args.y + row * args.y_stride - span.first_element;  // of unit 0
+    if (lane == 0) {
+      const int from = max(PlaceOf(0), begin), to = min(PlaceOf(S::kUnits), end);
+      if (from < to) {
+        StoreBytes(y + int64_t{span.origin + from} * kSize, in_stage + from,
+                   (to - from) * kUnitBytes);
+      }
+    }
+    stored = stage;
+    if (edge >= 0) y[edge] = FromFloat<T>(edge_power * scale);
+  }
+
+  __device__ void Run(int64_t first_row, int64_t row_step) {
+    for (int64_t row = first_row + group * row_step; row < args.num_rows;
+         row += S::kGroups * row_step) {
       Compute(row);
       ++num_done;
-      if (++stage == ring.num_stages) stage = 0, parity ^= 1;
+      stage += S::kGroups;
+      if (stage >= ring.num_stages) stage -= ring.num_stages, parity ^= 1;
     }
+    if (lane == 0) WaitForStoresToRead<0>();
   }
 };
 
+// REQUIRES: ring.num_stages > kGroups, because a stage is released in the group's next row.
 // Grid: as many clusters as run at once. Bound by memory: x read once, y written once.
 template <typename T, typename S>
-__global__ void __launch_bounds__(S::kGroups* S::kThreads, 1)
+__global__ void __launch_bounds__(S::kBlockThreads, 1)
     RingSoftmaxKernel(const __grid_constant__ SoftmaxArgs<T> args,
                       const __grid_constant__ SoftmaxRing ring) {
 #if __CUDA_ARCH__ >= 900
-  using Group = SoftmaxGroup<T, S>;
-  extern __shared__ __align__(128) char stages[];
-  __shared__ typename Group::Shared shared[S::kGroups];
+  extern __shared__ __align__(kLineBytes) char stages[];
+  __shared__ RingShared<S> shared;
+  const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   if (threadIdx.x == 0) {
-    for (auto& group : shared) {
-      for (int i = 0; i < ring.num_stages; ++i) InitBarrier(group.full[i], 1);
+    for (int i = 0; i < ring.num_stages; ++i) {
+      InitBarrier(shared.full[i], 1);
+      InitBarrier(shared.empty[i], S::kWarps);
+    }
+    for (auto& group : shared.groups) {
       for (SharedBarrier& barrier : group.exchanged) InitBarrier(barrier, 1);
     }
     PublishBarriers();
@@ -248,19 +293,18 @@ __global__ void __launch_bounds__(S::kGroups* S::kThreads, 1)
     ClusterArrive();
     ClusterWait();
   }
-  const int group = static_cast<int>(threadIdx.x) / S::kThreads;
+  WaitForEarlierKernels();
+  const int rank = static_cast<int>(blockIdx.x % S::kBlocks);
   const int64_t cluster = blockIdx.x / S::kBlocks, num_clusters = gridDim.x / S::kBlocks;
-  // Groups of one block compute rows that are far apart, so that each block has as many.
-  Group own = {args,
-               ring,
-               shared[group],
-               stages + group * ring.num_stages * ring.stage_bytes,
-               group,
-               static_cast<int>(blockIdx.x % S::kBlocks),
-               static_cast<int>(threadIdx.x) % S::kThreads,
-               group * num_clusters + cluster,
-               num_clusters * S::kGroups};
-  own.Run();
+  const int group = warp / S::kWarps;
+  if (group < S::kGroups) {
+    RingGroup<T, S> own = {args, ring,  shared, stages, group, rank, warp % S::kWarps,
+                           lane, group, 0};
+    own.Run(cluster, num_clusters);
+  } else if (lane == 0) {
+    LoadRows(args, ring, shared, stages, rank, cluster, num_clusters);
+  }
+  __syncwarp();
   // No block may exit while another one writes to its shared memory.
   if constexpr (S::kBlocks > 1) {
     ClusterArrive();
