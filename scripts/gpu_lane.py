@@ -206,7 +206,7 @@ class Lane:
 
         # The float64 twin of attention takes most of the operators' time.
         yield test("operators", "half_attention", "cuda_half_op_test", 480, "--gtest_filter=*Attention*")
-        yield test("operators", "half_ops", "cuda_half_op_test", 240, "--gtest_filter=-*Attention*")
+        yield test("operators", "half_ops", "cuda_half_op_test", 420, "--gtest_filter=-*Attention*")
         yield test("operators", "loader", "cuda_loader_test", 60)
         # Its memory counts want the GPU for themselves.
         yield test("operators", "library", "cuda_library_test", 240, alone=True)
@@ -220,7 +220,7 @@ class Lane:
                 path = self.program(program)
                 command = [self.options.sanitizer, "--tool", tool, "--error-exitcode", "9", path,
                            f"--gtest_filter={tests}"]
-                yield Step("sanitize", f"{tool}_{name}", [command], 300, judge_sanitizer(tool), path,
+                yield Step("sanitize", f"{tool}_{name}", [command], 400, judge_sanitizer(tool), path,
                            BEAMLINE_SMALL_CASES="1")
         yield from self.ranks(test)
         yield test("golden", "golden_engine", "engine_golden_test", 120)
