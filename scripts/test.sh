@@ -24,7 +24,8 @@ slots=3 # of tests on two cores, a third of whose time is waiting (CORES of beam
 passed=0
 failed=0
 logs=$(mktemp -d)
-trap 'rm -rf "$logs"' EXIT
+ahead= # what compiles beside tests
+trap '[[ -z $ahead ]] || kill "$ahead" 2>/dev/null; rm -rf "$logs"' EXIT
 
 # Of a test program that fails: its failures, not the many cases that passed before them.
 export GTEST_BRIEF=1
@@ -111,6 +112,7 @@ if [[ $sanitizers == yes ]]; then
   run_tests asan 1800 --test-dir build/asan/tests/sanitized -j $((jobs > slots ? jobs : slots))
   kill "$ahead" 2>/dev/null
   wait "$ahead"
+  ahead=
   step "build tsan" 900 cmake --build build/tsan -j "$jobs" --target "${threaded[@]}"
   run_tests tsan 900 --test-dir build/tsan -j "$slots" -R "^($(IFS='|'; echo "${threaded[*]}"))\$"
 fi

@@ -4,6 +4,7 @@
 
 #include "base/math.h"
 #include "tests/gpu/cuda_fixture.h"
+#include "tests/gpu/random_weight.h"
 #include "tests/kernels/small_cases.h"
 
 namespace beamline::cluster_product_test {
@@ -13,13 +14,6 @@ using cuda::ClusterTiles;
 
 class ClusterProductTest : public CudaTypedTest {
  protected:
-  struct Weight {
-    std::unique_ptr<PackedWeight> packed;
-    reference::Matrix values;
-
-    const cuda::CudaWeight& cuda() const { return static_cast<const cuda::CudaWeight&>(*packed); }
-  };
-
   void SetUp() override {
     CudaTypedTest::SetUp();
     if (!device().has_wgmma()) GTEST_SKIP() << "the GPU is not Hopper's";
@@ -28,17 +22,11 @@ class ClusterProductTest : public CudaTypedTest {
     return std::uniform_int_distribution<int>(low, high)(random());
   }
   double Tolerance() const { return dtype() == DType::kFloat16 ? 8e-4 : 6e-3; }
-  Weight RandomWeight(int out_features, int in_features) {
-    const TypedArray array =
-        TypedArray::Random(backend(), dtype(), out_features, in_features,
-                           1.0f / std::sqrt(static_cast<float>(in_features)), random());
-    const HostMatrix part = {
-        .data = array.host().data(), .rows = out_features, .cols = in_features};
-    auto packed = backend().PackWeight({&part, 1}, dtype());
-    EXPECT_TRUE(packed.ok()) << packed.status();
-    reference::Matrix values(out_features, in_features);
-    std::copy(array.host().begin(), array.host().end(), values.values.begin());
-    return {*std::move(packed), std::move(values)};
+  RandomWeight Weight(int out_features, int in_features) {
+    return MakeRandomWeight(backend(), dtype(), out_features, in_features, random());
+  }
+  static const cuda::CudaWeight& CudaOf(const RandomWeight& weight) {
+    return static_cast<const cuda::CudaWeight&>(*weight.packed);
   }
   // Rows that begin at multiples of so many elements and have what is not a number between them.
   StridedMatrix Operand(int rows, int columns, int alignment) {
@@ -73,7 +61,7 @@ TEST_P(ClusterProductTest, EveryShapeAndEpilogue) {
   }
   int round = 0;
   for (const Shape& shape : Cases(all, {all[1], all[4]})) {
-    const Weight weight = RandomWeight(shape.out_features, shape.in_features);
+    const RandomWeight weight = Weight(shape.out_features, shape.in_features);
     const StridedMatrix x = Operand(shape.rows, shape.in_features, 8);
     const TypedArray bias =
         TypedArray::Random(backend(), dtype(), 1, shape.out_features, 1.0f, random());
@@ -104,7 +92,7 @@ TEST_P(ClusterProductTest, EveryShapeAndEpilogue) {
       if (biased) params.bias = bias.device_vector();
       params.y = in_place ? residual.tensor() : y.tensor();
       if (adds) params.residual = residual.tensor();
-      ASSERT_TRUE(cuda::ClusterProduct(device(), params, weight.cuda(), tiles));
+      ASSERT_TRUE(cuda::ClusterProduct(device(), params, CudaOf(weight), tiles));
       EXPECT_LE((in_place ? residual : y).RelativeError(expected), Tolerance());
       if (in_place) residual.Upload();
     }
@@ -115,8 +103,8 @@ TEST_P(ClusterProductTest, EveryShapeAndEpilogue) {
 // each kernel by itself, bit by bit.
 TEST_P(ClusterProductTest, AChainGivesTheSameBits) {
   const int rows = SmallCases() ? 40 : 128, width = 512, layers = 12;
-  std::vector<Weight> weights;
-  for (int i = 0; i < layers; ++i) weights.push_back(RandomWeight(width, width));
+  std::vector<RandomWeight> weights;
+  for (int i = 0; i < layers; ++i) weights.push_back(Weight(width, width));
   const TypedArray start = TypedArray::Random(backend(), dtype(), rows, width, 1.0f, random());
   std::vector<TypedArray> hidden;
   for (int i = 0; i < layers; ++i) {
@@ -130,7 +118,7 @@ TEST_P(ClusterProductTest, AChainGivesTheSameBits) {
       params.weight = weights[i].packed.get();
       params.residual = params.x;
       params.y = hidden[i].device();
-      EXPECT_TRUE(cuda::ClusterProduct(device(), params, weights[i].cuda(), tiles));
+      EXPECT_TRUE(cuda::ClusterProduct(device(), params, CudaOf(weights[i]), tiles));
       if (in_turn) {
         EXPECT_TRUE(backend().Synchronize().ok());
       }
@@ -149,7 +137,7 @@ TEST_P(ClusterProductTest, AChainGivesTheSameBits) {
 // What is not a number stays in its row.
 TEST_P(ClusterProductTest, ARowThatIsNotANumberStaysAlone) {
   const int rows = 70, width = 320, broken = RandomInt(0, rows - 1);
-  const Weight weight = RandomWeight(width, width);
+  const RandomWeight weight = Weight(width, width);
   std::vector<float> values = Normal(int64_t{rows} * width);
   std::fill_n(values.begin() + int64_t{broken} * width, width,
               std::numeric_limits<float>::quiet_NaN());
@@ -160,7 +148,7 @@ TEST_P(ClusterProductTest, ARowThatIsNotANumberStaysAlone) {
     params.x = x.device();
     params.weight = weight.packed.get();
     params.y = y.device();
-    ASSERT_TRUE(cuda::ClusterProduct(device(), params, weight.cuda(), tiles));
+    ASSERT_TRUE(cuda::ClusterProduct(device(), params, CudaOf(weight), tiles));
     const std::vector<float> actual = y.Read();
     for (size_t i = 0; i < actual.size(); ++i) {
       ASSERT_EQ(std::isnan(actual[i]), static_cast<int>(i) / width == broken) << "element " << i;

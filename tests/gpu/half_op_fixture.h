@@ -1,8 +1,6 @@
 // What the operator tests in 16-bit types share: the GPU, and random arrays of the type under test.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <random>
@@ -11,6 +9,7 @@
 
 #include "gtest/gtest.h"
 #include "kernels/cuda_loader.h"
+#include "tests/gpu/random_weight.h"
 #include "tests/gpu/typed_arrays.h"
 #include "tests/kernels/reference_ops.h"
 #include "tests/kernels/test_gpu_memory.h"
@@ -67,21 +66,9 @@ class HalfOpTest : public testing::TestWithParam<DType> {
     ExpectClose(actual, expected, Tolerance(dtype()));
   }
 
-  // A weight with its values after rounding.
-  struct Weight {
-    std::unique_ptr<PackedWeight> packed;
-    reference::Matrix values;
-  };
+  using Weight = ::beamline::RandomWeight;
   Weight RandomWeight(int64_t out_features, int64_t in_features) {
-    const TypedArray array =
-        Random(out_features, in_features, 1.0f / std::sqrt(float(in_features)));
-    const HostMatrix part = {
-        .data = array.host().data(), .rows = out_features, .cols = in_features};
-    auto packed = backend().PackWeight({&part, 1}, dtype());
-    EXPECT_TRUE(packed.ok()) << packed.status();
-    reference::Matrix values(out_features, in_features);
-    std::copy(array.host().begin(), array.host().end(), values.values.begin());
-    return {*std::move(packed), std::move(values)};
+    return MakeRandomWeight(backend(), dtype(), out_features, in_features, random_);
   }
 
   static inline Backend* backend_ = nullptr;

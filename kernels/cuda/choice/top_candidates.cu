@@ -335,9 +335,11 @@ void Compute(Device& device, const TopCandidatesParams& params) {
   const bool alike = args.plain_apart && AreAlike(edits);
   EditOffsets at = {};
   LaunchValues sent;
-  if (!alike)
+  if (!alike) {
     SendEdits(device, edits, /*of_one_launch=*/!args.plain_apart && !sums_apart, args, at, sent);
-  if (alike && !device.MayTransfer("a launch with values of the host")) return;
+  } else if (!device.MayTransfer("a launch with values of the host")) {
+    return;
+  }
   const size_t num_lists = size_t{num_rows} * args.num_chunks;
   args.sums = device.TakeScratch<float2>(num_lists);
   args.candidates = device.TakeScratch<uint64_t>(num_lists * args.max_count);
