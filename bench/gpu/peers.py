@@ -133,15 +133,33 @@ class Models(timing.Timing):
         self.floor = self.seconds_at_least("gpt2-124m", "bfloat16", batch * prompt, tokens, batch)
         super().write(batch, prompt, tokens, rounds)
 
+    def write_ragged(self, count, batch, rounds):
+        # The same draws as timing.py's: of each request its prompt's length and ids, then its answer's length.
+        draws = random.Random()
+        draws.setstate(self.random.getstate())
+        last, prompts, answers = shapes.vocab_size(self.options.models, "gpt2-124m") - 2, 0, []
+        for _ in range(count):
+            prompt = draws.randint(32, 512)
+            for _ in range(prompt):
+                draws.randint(shapes.FIRST_ID, last)
+            prompts += prompt
+            answers.append(draws.randint(16, 256))
+        self.floor = self.seconds_at_least("gpt2-124m", "bfloat16", prompts, max(answers), sum(answers) / max(answers))
+        super().write_ragged(count, batch, rounds)
+
 
 def models(options, table):
     work = Models(options, table)
-    wanted = [(Models.encode, (1, 32, 20)), (Models.encode, (1, 128, 20)), (Models.encode, (256, 128, 10)),
-              (Models.encode, (32, 512, 10)), (Models.encode_ragged, (512, 64, 5)),
-              (Models.write, (1, 32, 128, 2)), (Models.write, (32, 32, 128, 2)),
-              (Models.translate, ("transformer-base", 1, 32, 4, "float16", 2)),
-              (Models.translate, ("transformer-base", 256, 32, 4, "float16", 2)),
-              (Models.translate, ("transformer-base", 256, 32, 1, "float16", 2))]
+    wanted = [(Models.encode, (batch, length, rounds))
+              for batch, length, rounds in ((1, 32, 20), (1, 128, 20), (100, 32, 20), (500, 32, 10), (256, 128, 10), (32, 512, 10))]
+    wanted += [(Models.encode_ragged, (512, 64, 5)), (Models.write, (1, 32, 128, 2)), (Models.write, (32, 32, 128, 2)),
+               (Models.write_ragged, (256, 64, 1))]
+    wanted += [(Models.translate, (name, batch, tokens, beams, dtype, 2))
+               for name, batch, tokens, beams, dtype in (
+                   ("transformer-base", 1, 32, 4, "float16"), ("transformer-base", 1, 32, 4, "float32"),
+                   ("transformer-base", 1, 128, 4, "float16"), ("transformer-base", 64, 32, 4, "float16"),
+                   ("transformer-base", 256, 32, 4, "float16"), ("transformer-base", 1, 32, 1, "float16"),
+                   ("transformer-base", 256, 32, 1, "float16"), ("transformer-big", 1, 32, 4, "float16"))]
     for method, arguments in wanted:
         row = f"{method.__name__} {arguments}"
         if not re.search(options.only, row):
