@@ -14,7 +14,7 @@ std::unique_ptr<JobType> NewJob(const Request& request, Acceptance acceptance,
   auto job = std::make_unique<JobType>();
   job->ticket = std::move(acceptance.ticket);
   job->waiting = std::move(acceptance.waiting);
-  job->cancelled = std::move(acceptance.cancelled);
+  job->cancellation = std::move(acceptance.cancellation);
   job->rank = {.priority = request.priority, .arrival = acceptance.arrival};
   job->sink = std::move(sink);
   job->client = request.client;

@@ -13,8 +13,8 @@ int64_t EncodeStepBuilder::TokensOfStep(size_t num_clients, double seconds_per_t
 
 void EncodeStepBuilder::Build(JobList<EncodeJob>& jobs, Clock::time_point now,
                               int64_t most_tokens) {
-  turns_.Start(now);
-  for (const auto& job : jobs.jobs()) {
+  turns_.Start(jobs.turns(), now);
+  for (const auto& job : jobs.begun()) {
     if (job->num_started < job->inputs.size()) turns_.Add(*job);
   }
   batch_.token_ids.clear();
@@ -24,17 +24,18 @@ void EncodeStepBuilder::Build(JobList<EncodeJob>& jobs, Clock::time_point now,
   const Room all = {std::min<int64_t>(most_tokens, limits_.max_batch_tokens),
                     limits_.max_sequences};
   if (!turns_.has_priorities()) {
-    Fill(jobs, now, all);
-  } else if (EncodeJob* const next = Fill(
-                 jobs, now, {all.tokens - all.tokens / 8, all.sequences - all.sequences / 8})) {
+    Fill(now, all);
+  } else if (EncodeJob* const next =
+                 Fill(now, {all.tokens - all.tokens / 8, all.sequences - all.sequences / 8})) {
     turns_.ForgetPriorities(*next);
-    Fill(jobs, now, all);
+    Fill(now, all);
   }
+  // Not before: the turns are those of the jobs that wait.
+  for (const EncodeSlice& slice : slices_) jobs.PutToBegun(*slice.job);
   if (!batch_.type_ids.empty()) batch_.type_ids.resize(batch_.token_ids.size(), 0);
 }
 
-EncodeJob* EncodeStepBuilder::Fill(JobList<EncodeJob>& jobs, Clock::time_point now,
-                                   const Room& room) {
+EncodeJob* EncodeStepBuilder::Fill(Clock::time_point now, const Room& room) {
   bool is_first = true;
   while (EncodeJob* const job = turns_.Next()) {
     const size_t begin = job->num_started;
@@ -43,7 +44,7 @@ EncodeJob* EncodeStepBuilder::Fill(JobList<EncodeJob>& jobs, Clock::time_point n
            Fits(job->inputs[job->num_started], room, is_first)) {
       is_first = false;
       const size_t index = job->num_started++;
-      jobs.Begin(*job, now);
+      job->Begin(now);
       job->rank.fair_tag += static_cast<int64_t>(job->inputs[index].size());
       Append(*job, index);
     }

@@ -11,7 +11,7 @@
 
 #include "engine/scheduling/encode_job.h"
 #include "engine/scheduling/job_list.h"
-#include "engine/scheduling/waiting_order.h"
+#include "engine/scheduling/waiting_turns.h"
 #include "engine/transformer/step_limits.h"
 #include "engine/transformer/transformer.h"
 
@@ -52,7 +52,7 @@ class EncodeStepBuilder {
   };
   // Adds inputs in turn until one does not fit into the room, of which the first may need more
   // tokens. Returns the job that is next, or null: all have been started.
-  EncodeJob* Fill(JobList<EncodeJob>& jobs, Clock::time_point now, const Room& room);
+  EncodeJob* Fill(Clock::time_point now, const Room& room);
   bool Fits(const TokenIds& input, const Room& room, bool is_first) const;
   void Append(const EncodeJob& job, size_t index);
 

@@ -3,7 +3,6 @@
 // with inputs.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/cord.h"
 #include "engine/api/request.h"
+#include "engine/scheduling/cancellation.h"
 #include "engine/scheduling/ticket.h"
 #include "engine/scheduling/waiting_count.h"
 #include "engine/scheduling/waiting_order.h"
@@ -27,7 +27,7 @@ namespace beamline {
 struct Acceptance {
   Ticket ticket;
   WaitingCount waiting;
-  std::shared_ptr<const std::atomic<bool>> cancelled;
+  std::shared_ptr<Cancellation> cancellation;
   Clock::time_point arrival;
 };
 
@@ -59,7 +59,7 @@ struct Job {
   WaitingCount waiting;  // until its answer
   WorkShare work;        // of its replica's
   std::shared_ptr<Sink> sink;
-  std::shared_ptr<const std::atomic<bool>> cancelled;  // set by any thread, read between steps
+  std::shared_ptr<Cancellation> cancellation;  // null: it cannot be cancelled
   std::optional<Clock::time_point> deadline;
   WaitingRank rank;
   std::string client;                           // who shares fairly with whom
@@ -70,6 +70,7 @@ struct Job {
   std::chrono::nanoseconds expected_queue{-1};  // told when it came; < 0: not known
   std::chrono::nanoseconds queue_time{-1};      // arrival to the first step; < 0: not yet
   size_t place = 0;                             // in its JobList, whose it is
+  int32_t turn = -1;                            // in its JobList's WaitingTree, whose it is
   bool done = false;                            // answered
 
   // It is in a step, the first time or once more.

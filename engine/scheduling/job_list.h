@@ -1,4 +1,6 @@
-// The jobs of a replica that have no answer yet.
+// The jobs of a replica that have no answer yet. Thousands may wait while a few hundred run, and
+// steps take some milliseconds: a step looks at those that run and, of those that wait, at the few
+// that something is to be done about.
 #pragma once
 
 #include <algorithm>
@@ -8,84 +10,103 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "engine/api/request.h"
+#include "engine/scheduling/cancellation.h"
 #include "engine/scheduling/job.h"
 #include "engine/scheduling/service_rate.h"
+#include "engine/scheduling/waiting_deadlines.h"
+#include "engine/scheduling/waiting_tree.h"
 
 namespace beamline {
 
-// JobType: a Job with used_tokens(), so far, and Expire(now), which answers what is overdue.
+// JobType: a Job with used_tokens(), so far, and Expire(now), which answers what is overdue. What
+// its turn, its end and its client go by (rank, deadline, steps, cancellation, client) does not
+// change while it waits here.
 template <typename JobType>
 class JobList {
  public:
   void Add(std::unique_ptr<JobType> job) {
     job->rank.fair_tag = job->waiting.fair_tag();
     job->place = jobs_.size();
+    ++clients_[job->client];
+    turns_.Add(*job);
+    deadlines_.Add(*job);
+    if (job->cancellation != nullptr) {
+      by_cancellation_[job->cancellation.get()] = job.get();
+      job->cancellation->Tell(cancelled_list_);
+    }
     jobs_.push_back(std::move(job));
   }
   // The job, or a part of it, is in a step.
   void Begin(JobType& job, Clock::time_point now) {
-    const bool is_first = !job.begun();
     job.Begin(now);
-    if (is_first) Swap(job.place, num_begun_++);
+    PutToBegun(job);
+  }
+  // One that has begun waits no more.
+  void PutToBegun(JobType& job) {
+    if (job.place < num_begun_) return;
+    StopWaiting(job);
+    Swap(job.place, num_begun_++);
   }
   // Without an answer.
   void Drop(JobType& job) {
     job.done = true;
-    if (!job.begun()) waiting_are_done_ = true;
+    if (StopWaiting(job)) ended_.push_back(&job);
   }
   // What EndOverdue found.
   struct Ends {
     int32_t cancelled = 0;
     int32_t hopeless = 0;
-    // Of a request's whole time, what there is for each of its steps: of the request that has the
-    // least. Infinite: no request has a deadline.
+    // The least SecondsOfStep. Infinite: no request has a deadline.
     double step_seconds = std::numeric_limits<double>::infinity();
+    int64_t looked_at = 0;  // jobs
   };
   // Answers the jobs that their clients have cancelled, those that are overdue and, with
   // `may_give_up`, those that have not begun and would be overdue before they were answered, as the
   // answers take that `rate` knows.
   Ends EndOverdue(Clock::time_point now, const ServiceRate& rate, bool may_give_up) {
     Ends ends;
-    const double per_step = rate.SecondsFor(1, now);
-    for (const auto& job : jobs_) {
-      if (job->done) continue;
-      if (job->cancelled->load(std::memory_order_relaxed)) {
-        ++ends.cancelled;
-        job->Answer(
-            WithUsedTokens(absl::CancelledError("cancelled by the client"), job->used_tokens()));
-        waiting_are_done_ |= !job->begun();
-      } else if (job->deadline.has_value()) {
-        const double left = std::chrono::duration<double>(*job->deadline - now).count();
-        const double needed = per_step * static_cast<double>(job->steps_to_use());
-        if (left <= 0) {
-          job->Expire(now);
-          waiting_are_done_ |= !job->begun();
-        } else if (may_give_up && !job->begun() && left < needed) {
-          ++ends.hopeless;
-          job->Answer(HopelessError());
-          waiting_are_done_ = true;
-        } else {
-          // By the whole deadline, not by what is left: that swings with the queue, and the width
-          // that follows it with its steps' time.
-          const double whole =
-              std::chrono::duration<double>(*job->deadline - job->rank.arrival).count();
-          ends.step_seconds = std::min(ends.step_seconds, whole / static_cast<double>(job->steps));
-        }
-      }
+    for (const auto& job : begun()) EndBegun(*job, now, ends);
+    cancelled_list_->Take(cancelled_);
+    for (const Cancellation* cancellation : cancelled_) {
+      const auto found = by_cancellation_.find(cancellation);
+      // Else it has begun or ended, and was perhaps followed by another one at its place in memory.
+      if (found == by_cancellation_.end()) continue;
+      JobType& job = *found->second;
+      if (!job.cancellation->is_cancelled()) continue;
+      ++ends.looked_at;
+      ++ends.cancelled;
+      AnswerCancelled(job);
+      Drop(job);
     }
+    due_.clear();
+    ends.looked_at += deadlines_.FindDue(now, may_give_up ? rate.SecondsFor(1, now) : 0, due_);
+    for (JobType* job : due_) {
+      if (*job->deadline <= now) {
+        job->Expire(now);
+      } else {
+        ++ends.hopeless;
+        job->Answer(HopelessError());
+      }
+      Drop(*job);
+    }
+    ends.step_seconds = std::min(ends.step_seconds, deadlines_.step_seconds());
     return ends;
   }
   void FailAll(const absl::Status& status) {
-    for (const auto& job : jobs_) job->Answer(status);
-    waiting_are_done_ = true;
+    for (const auto& job : jobs_) {
+      job->Answer(status);
+      if (StopWaiting(*job)) ended_.push_back(job.get());
+    }
   }
   // Gives those that are done to `take`. Those that have not begun are looked at only after this
-  // list has ended one of them.
+  // list has ended them.
   template <typename Take>
   void RemoveDone(const Take& take) {
     for (size_t i = num_begun_; i > 0; --i) {
@@ -93,10 +114,8 @@ class JobList {
       Swap(i - 1, --num_begun_);
       Remove(num_begun_, take);
     }
-    if (!std::exchange(waiting_are_done_, false)) return;
-    for (size_t i = jobs_.size(); i > num_begun_; --i) {
-      if (jobs_[i - 1]->done) Remove(i - 1, take);
-    }
+    for (const JobType* job : ended_) Remove(job->place, take);
+    ended_.clear();
   }
 
   // Those that have begun, and behind them those that have not.
@@ -104,8 +123,37 @@ class JobList {
   std::span<const std::unique_ptr<JobType>> begun() const { return jobs().first(num_begun_); }
   std::span<const std::unique_ptr<JobType>> waiting() const { return jobs().subspan(num_begun_); }
   bool empty() const { return jobs_.empty(); }
+  // Of those that have not begun.
+  const WaitingTree<JobType>& turns() const { return turns_; }
+  // How many jobs each client has, of those that have some.
+  const absl::flat_hash_map<std::string, int64_t>& clients() const { return clients_; }
 
  private:
+  void EndBegun(JobType& job, Clock::time_point now, Ends& ends) {
+    if (job.done) return;
+    ++ends.looked_at;
+    if (job.cancellation != nullptr && job.cancellation->is_cancelled()) {
+      ++ends.cancelled;
+      AnswerCancelled(job);
+    } else if (job.deadline.has_value()) {
+      if (*job.deadline <= now) {
+        job.Expire(now);
+      } else {
+        ends.step_seconds = std::min(ends.step_seconds, SecondsOfStep(job));
+      }
+    }
+  }
+  static void AnswerCancelled(JobType& job) {
+    job.Answer(WithUsedTokens(absl::CancelledError("cancelled by the client"), job.used_tokens()));
+  }
+  // False: it did not wait any more.
+  bool StopWaiting(JobType& job) {
+    if (!turns_.Remove(job)) return false;
+    deadlines_.Remove(job);
+    const auto found = by_cancellation_.find(job.cancellation.get());
+    if (found != by_cancellation_.end() && found->second == &job) by_cancellation_.erase(found);
+    return true;
+  }
   void Swap(size_t a, size_t b) {
     std::swap(jobs_[a], jobs_[b]);
     jobs_[a]->place = a;
@@ -115,15 +163,26 @@ class JobList {
   template <typename Take>
   void Remove(size_t place, const Take& take) {
     Swap(place, jobs_.size() - 1);
+    const auto client = clients_.find(jobs_.back()->client);
+    if (--client->second == 0) clients_.erase(client);
     take(std::move(jobs_.back()));
     jobs_.pop_back();
   }
 
-  // Thousands may wait while a few hundred run, and steps take some milliseconds: what a step does
-  // for each of those that wait is little.
   std::vector<std::unique_ptr<JobType>> jobs_;
   size_t num_begun_ = 0;
-  bool waiting_are_done_ = false;  // some of those that have not begun may be
+  std::vector<const JobType*> ended_;  // that have not begun and are done
+  absl::flat_hash_map<std::string, int64_t> clients_;
+
+  // Of those that have not begun and are not done.
+  WaitingTree<JobType> turns_;
+  WaitingDeadlines<JobType> deadlines_;
+  absl::flat_hash_map<const Cancellation*, JobType*> by_cancellation_;
+  const std::shared_ptr<CancelledList> cancelled_list_ = std::make_shared<CancelledList>();
+
+  // Of one call of EndOverdue; kept for their memory.
+  std::vector<const Cancellation*> cancelled_;
+  std::vector<JobType*> due_;
 };
 
 }  // namespace beamline

@@ -55,11 +55,10 @@ void Scheduler::Plan(Clock::time_point now, int32_t lane, bool may_admit) {
 }
 
 void Scheduler::FindNext(Clock::time_point now, int32_t most) {
-  turns_.Start(now);
+  turns_.Start(groups_.turns(), now);
   for (const auto& group : groups_.begun()) {
     if (!group->running && !group->awaits_results) turns_.Add(*group);
   }
-  for (const auto& group : groups_.waiting()) turns_.Add(*group);
   for (; most > 0; --most) {
     Group* const next = turns_.Next();
     if (next == nullptr) return;

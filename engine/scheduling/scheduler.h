@@ -15,7 +15,7 @@
 #include "engine/scheduling/job_list.h"
 #include "engine/scheduling/planner.h"
 #include "engine/scheduling/step_builder.h"
-#include "engine/scheduling/waiting_order.h"
+#include "engine/scheduling/waiting_turns.h"
 
 namespace beamline {
 

@@ -3,11 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <utility>
-#include <vector>
 
 #include "engine/api/request.h"
 
@@ -34,6 +31,18 @@ class WaitingOrder {
     highest_ = std::max(highest_, int64_t{rank.priority});
     lowest_ = std::min(lowest_, int64_t{rank.priority});
   }
+  // The moment since which it has the priority 0, or will have: what waits longer has a higher one.
+  static Clock::time_point Since(const WaitingRank& rank) {
+    return rank.arrival - rank.priority * kAgeing;
+  }
+  // Of those whose Since is at or behind `since`, which come first, the last one. (Where no
+  // priority decides any more, all.)
+  Clock::time_point Level(Clock::time_point since) const {
+    if (!has_priorities()) return Clock::time_point::max();
+    const auto waited = (now_ - since).count(), ageing = ageing_.count();
+    const int64_t level = waited / ageing - (waited % ageing < 0 ? 1 : 0);
+    return now_ - std::min(highest_, level) * ageing_;
+  }
   // Whether priorities decide anything.
   bool has_priorities() const { return lowest_ < highest_; }
   // From now on they do not: turns and arrival alone do.
@@ -55,55 +64,6 @@ class WaitingOrder {
   std::chrono::nanoseconds ageing_;
   int64_t highest_ = std::numeric_limits<int64_t>::min();
   int64_t lowest_ = std::numeric_limits<int64_t>::max();
-};
-
-// Hands out jobs that wait in WaitingOrder, equals as they were added. Of thousands it sorts only
-// as many as are asked for.
-template <typename JobType>
-class WaitingTurns {
- public:
-  // Forgets all.
-  void Start(Clock::time_point now) {
-    order_ = WaitingOrder(now);
-    heap_.clear();
-    is_heap_ = false;
-  }
-  // REQUIRES: Next was not called since Start.
-  void Add(JobType& job) {
-    order_.Add(job.rank);
-    heap_.push_back({job.rank, heap_.size(), &job});
-  }
-  bool has_priorities() const { return order_.has_priorities(); }
-  // Those that are left follow without their priorities, and `again`, which Next gave last.
-  void ForgetPriorities(JobType& again) {
-    heap_.push_back({again.rank, heap_.size(), &again});
-    is_heap_ = false;
-    order_.ForgetPriorities();
-  }
-  // Whose turn is next, once. Null: none is left.
-  JobType* Next() {
-    const auto is_later = [this](const Entry& a, const Entry& b) {
-      if (order_(a.rank, b.rank)) return false;
-      return order_(b.rank, a.rank) || a.number > b.number;
-    };
-    if (heap_.empty()) return nullptr;
-    if (!std::exchange(is_heap_, true)) std::ranges::make_heap(heap_, is_later);
-    std::ranges::pop_heap(heap_, is_later);
-    JobType* const job = heap_.back().job;
-    heap_.pop_back();
-    return job;
-  }
-
- private:
-  struct Entry {
-    WaitingRank rank;
-    size_t number = 0;
-    JobType* job = nullptr;
-  };
-
-  WaitingOrder order_{Clock::time_point()};
-  std::vector<Entry> heap_;
-  bool is_heap_ = false;
 };
 
 }  // namespace beamline

@@ -113,8 +113,10 @@ void EncodeLoop::Step(WorkBatch& posted) {
   RemoveFinished();
   posted.HandOver();
   builder_.Build(jobs_, now, StepTokens(now));
-  SetLeftWaiting(std::ranges::any_of(
-      jobs_.jobs(), [](const auto& job) { return job->num_started < job->inputs.size(); }));
+  SetLeftWaiting(!jobs_.waiting().empty() ||
+                 std::ranges::any_of(jobs_.begun(), [](const auto& job) {
+                   return job->num_started < job->inputs.size();
+                 }));
   if (!builder_.slices().empty()) {
     const absl::Status status = Compute();
     if (vectors_.capacity() > kMostKept) vectors_ = {};
@@ -131,7 +133,11 @@ void EncodeLoop::Step(WorkBatch& posted) {
 
 int64_t EncodeLoop::StepTokens(Clock::time_point now) {
   if (!has_short_steps_) return std::numeric_limits<int64_t>::max();
-  for (const auto& job : jobs_.jobs()) clients_.Add(job->client, now);
+  size_t num_added = 0;
+  for (const auto& [client, num_jobs] : jobs_.clients()) {
+    clients_.Add(client, now);
+    if (++num_added == RecentClients::kMost) break;
+  }
   return EncodeStepBuilder::TokensOfStep(clients_.Count(now), stats().rate.seconds_per_token());
 }
 

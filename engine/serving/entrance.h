@@ -57,15 +57,14 @@ class Entrance {
 
 class Entrance::Handle : public RequestHandle {
  public:
-  void Cancel() override { cancelled_.store(true, std::memory_order_relaxed); }
+  void Cancel() override { cancellation_.Cancel(); }
   // Keeps the handle.
-  static std::shared_ptr<const std::atomic<bool>> CancelledOf(
-      const std::shared_ptr<Handle>& handle) {
-    return {handle, &handle->cancelled_};
+  static std::shared_ptr<Cancellation> CancellationOf(const std::shared_ptr<Handle>& handle) {
+    return {handle, &handle->cancellation_};
   }
 
  private:
-  std::atomic<bool> cancelled_ = false;
+  Cancellation cancellation_;
 };
 
 template <typename Intake>
@@ -77,7 +76,7 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> Entrance::Accept(
   auto handle = std::make_shared<Handle>();
   auto guard = std::make_shared<RerunSink<Intake>>(
       pool, std::move(sink), request,
-      typename RerunSink<Intake>::Kept{Handle::CancelledOf(handle), arrival,
+      typename RerunSink<Intake>::Kept{Handle::CancellationOf(handle), arrival,
                                        ChargedTokens(request.charge)});
   absl::StatusOr<Intake> intake = Intake::Check(std::move(request), pool->facts());
   if (!intake.ok()) return intake.status();
@@ -85,7 +84,7 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> Entrance::Accept(
   if (is_long) BEAMLINE_RETURN_IF_ERROR(guard->tokens().Check());
   BEAMLINE_ASSIGN_OR_RETURN(Acceptance acceptance, CountIn(*pool, std::move(place.ticket), asker,
                                                            DemandOf(*intake, *guard)));
-  acceptance.cancelled = Handle::CancelledOf(handle);
+  acceptance.cancellation = Handle::CancellationOf(handle);
   ChargedTokens& tokens = guard->tokens();
   auto job = intake->Start(std::move(acceptance), std::move(guard));
   if (!is_long) {

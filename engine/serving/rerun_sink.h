@@ -3,7 +3,6 @@
 // arrival, deadline and cancellation.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -22,7 +21,7 @@ template <typename Intake>
 absl::Status Prepare(ReplicaPool& pool, Intake& intake, typename Intake::Job& job,
                      QueueLimits limits, ChargedTokens& tokens) {
   // What nobody waits for any more keeps no tokenizer from others.
-  if (job.cancelled->load(std::memory_order_relaxed)) {
+  if (job.cancellation->is_cancelled()) {
     return absl::CancelledError("cancelled by the client");
   }
   BEAMLINE_RETURN_IF_ERROR(intake.Complete(job));
@@ -75,7 +74,7 @@ class RerunSink final : public ForwardingSink<typename Intake::Sink>,
 
   // What a request keeps wherever it runs.
   struct Kept {
-    std::shared_ptr<const std::atomic<bool>> cancelled;
+    std::shared_ptr<Cancellation> cancellation;
     Clock::time_point arrival;
     ChargedTokens tokens;
   };
@@ -97,7 +96,8 @@ class RerunSink final : public ForwardingSink<typename Intake::Sink>,
       return this->of_.client->OnFinish(std::move(result));
     }
     absl::Status error = result.status();
-    const Attempt::Next next = this->of_.attempt.OnError(error, *kept_.cancelled, Clock::now());
+    const Attempt::Next next =
+        this->of_.attempt.OnError(error, kept_.cancellation->is_cancelled(), Clock::now());
     if (next == Attempt::Next::kRunAgain && request_ != nullptr) return RunAgain(error);
     kept_.tokens.Settle(error);
     // Who is told to come again should find somebody.
@@ -119,7 +119,7 @@ class RerunSink final : public ForwardingSink<typename Intake::Sink>,
     Acceptance acceptance;
     acceptance.ticket = Ticket(pool_->tickets());
     acceptance.arrival = kept_.arrival;
-    acceptance.cancelled = kept_.cancelled;
+    acceptance.cancellation = kept_.cancellation;
     // It was counted in once, so that no limit refuses it now.
     acceptance.waiting =
         *WaitingCount::Enter(pool_->waiting(), std::numeric_limits<int64_t>::max());

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -14,24 +13,24 @@ namespace beamline {
 
 // Returns the request's cancellation. REQUIRES: `replica` accepts it.
 template <typename Intake>
-std::shared_ptr<std::atomic<bool>> HandIn(typename Intake::Request request,
-                                          std::shared_ptr<typename Intake::Sink> sink,
-                                          TicketCounter& tickets, WaitingCounter& waiting,
-                                          Replica& replica) {
+std::shared_ptr<Cancellation> HandIn(typename Intake::Request request,
+                                     std::shared_ptr<typename Intake::Sink> sink,
+                                     TicketCounter& tickets, WaitingCounter& waiting,
+                                     Replica& replica) {
   auto intake = Intake::Check(std::move(request), replica.model());
   EXPECT_TRUE(intake.ok()) << intake.status();
-  auto cancelled = std::make_shared<std::atomic<bool>>(false);
+  auto cancellation = std::make_shared<Cancellation>();
   Acceptance acceptance;
   acceptance.ticket = Ticket(tickets);
   acceptance.waiting = *WaitingCount::Enter(waiting, std::numeric_limits<int64_t>::max());
-  acceptance.cancelled = cancelled;
+  acceptance.cancellation = cancellation;
   acceptance.arrival = Clock::now();
   auto job = intake->Start(std::move(acceptance), std::move(sink));
   const absl::Status status = intake->Complete(*job);
   EXPECT_TRUE(status.ok()) << status;
   job->work = WorkShare(replica.stats().work, job->cost);  // as a pool counts it
   replica.Submit(std::move(job));
-  return cancelled;
+  return cancellation;
 }
 
 }  // namespace beamline

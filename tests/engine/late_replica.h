@@ -53,12 +53,12 @@ class LateReplica {
   }
   ~LateReplica() { pool_->Stop(absl::CancelledError("the test is over")); }
 
-  std::shared_ptr<std::atomic<bool>> Submit(const GenerateRequest& request,
-                                            std::shared_ptr<RecordingSink> sink) {
+  std::shared_ptr<Cancellation> Submit(const GenerateRequest& request,
+                                       std::shared_ptr<RecordingSink> sink) {
     return HandIn<GenerateIntake>(request, std::move(sink), tickets_, waiting_, *replica_);
   }
-  std::shared_ptr<std::atomic<bool>> Submit(const EncodeRequest& request,
-                                            std::shared_ptr<RecordingEncodeSink> sink) {
+  std::shared_ptr<Cancellation> Submit(const EncodeRequest& request,
+                                       std::shared_ptr<RecordingEncodeSink> sink) {
     return HandIn<EncodeIntake>(request, std::move(sink), tickets_, waiting_, *replica_);
   }
   bool WaitForAll() { return tickets_.WaitForNone(std::chrono::milliseconds(60000)); }

@@ -220,14 +220,14 @@ TEST(RunAheadTest, CancellationsAndDeadlinesLeaveNothingBehind) {
   std::mt19937 random(7);
   std::vector<GenerateRequest> requests = MixedRequests(/*with_dependent=*/true);
   std::vector<std::shared_ptr<RecordingSink>> sinks;
-  std::vector<std::shared_ptr<std::atomic<bool>>> cancels;
+  std::vector<std::shared_ptr<Cancellation>> cancels;
   for (GenerateRequest& request : requests) {
     if (random() % 3 == 0) request.deadline = Clock::now() + milliseconds(random() % 20);
     sinks.push_back(std::make_shared<RecordingSink>(random() % 2 == 0));
     cancels.push_back(replica.Submit(request, sinks.back()));
   }
-  for (const auto& cancelled : cancels) {
-    if (random() % 3 == 0) *cancelled = true;
+  for (const auto& cancellation : cancels) {
+    if (random() % 3 == 0) cancellation->Cancel();
     std::this_thread::sleep_for(milliseconds(random() % 3));
   }
   for (const auto& sink : sinks) sink->Wait().IgnoreError();

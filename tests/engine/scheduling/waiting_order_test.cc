@@ -3,12 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "engine/scheduling/fair_queue.h"
-#include "tests/test_seed.h"
 
 namespace beamline::waiting_order_test {
 namespace {
@@ -47,40 +45,6 @@ TEST(WaitingOrderTest, WaitingRaisesAPriorityToTheHighestAndNoFurther) {
                                           {.priority = 5, .fair_tag = 3, .arrival = start}};
   EXPECT_EQ(Sorted(ranks, now), (std::vector<int>{0, 1, 2}));
   EXPECT_EQ(Sorted(ranks, now - milliseconds(1)), (std::vector<int>{1, 2, 0}));
-}
-
-struct Waiting {
-  WaitingRank rank;
-};
-
-TEST(WaitingTurnsTest, HandsOutWhatSortingWould) {
-  std::mt19937_64 random(TestSeed());
-  const auto below = [&](uint64_t bound) { return static_cast<int>(random() % bound); };
-  const Clock::time_point now = Clock::time_point(std::chrono::hours(1));
-  WaitingTurns<Waiting> turns;
-  for (int round = 0; round < 200; ++round) {
-    std::vector<Waiting> jobs(static_cast<size_t>(below(60)));
-    for (Waiting& job : jobs) {
-      job.rank = {.priority = below(5) - 2,
-                  .fair_tag = below(10),
-                  .arrival = now - milliseconds(50 * below(10))};
-    }
-    turns.Start(now);
-    WaitingOrder order(now);
-    std::vector<const Waiting*> sorted;
-    for (Waiting& job : jobs) {
-      turns.Add(job);
-      order.Add(job.rank);
-      sorted.push_back(&job);
-    }
-    std::ranges::stable_sort(sorted,
-                             [&](const auto* a, const auto* b) { return order(a->rank, b->rank); });
-    // Often not all of them are asked for.
-    sorted.resize(static_cast<size_t>(below(sorted.size() + 1)));
-    for (const Waiting* next : sorted) ASSERT_EQ(turns.Next(), next);
-    if (sorted.size() < jobs.size()) continue;
-    EXPECT_EQ(turns.Next(), nullptr);
-  }
 }
 
 TEST(FairQueueTest, AQuietClientIsNotBehindABusyOnesQueue) {

@@ -105,7 +105,6 @@ class Simulation {
     ++counts_.asked;
     auto job = std::make_unique<SimulatedJob>();
     job->sink = std::make_shared<CountingSink>(counts_);
-    job->cancelled = cancelled_;
     job->client_number = random_() % static_cast<uint64_t>(scenario_.num_clients);
     if (scenario_.greed > 0 && std::generate_canonical<double, 53>(random_) < scenario_.greed) {
       job->client_number = 0;
@@ -250,7 +249,6 @@ class Simulation {
 
   Scenario scenario_;
   std::mt19937_64 random_;
-  const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
   Clock::time_point now_ = Clock::time_point(std::chrono::hours(1));
   Counts counts_;
   WaitingCounter waiting_;

@@ -43,8 +43,8 @@ class ReplicaTest : public testing::Test {
     replica_ = std::make_unique<Replica>(*std::move(model), &observer_);
   }
   // Returns the request's cancellation.
-  std::shared_ptr<std::atomic<bool>> Submit(const GenerateRequest& request,
-                                            std::shared_ptr<RecordingSink> sink) {
+  std::shared_ptr<Cancellation> Submit(const GenerateRequest& request,
+                                       std::shared_ptr<RecordingSink> sink) {
     return HandIn<GenerateIntake>(request, std::move(sink), tickets_, waiting_, *replica_);
   }
   bool AllAnswered() { return tickets_.WaitForNone(std::chrono::seconds(60)); }
@@ -117,11 +117,11 @@ TEST_F(ReplicaTest, ACancelledRequestEndsAndTheOthersGoOn) {
   request.limits.ignore_eos = true;
   request.decoding = SamplingOptions{.num_sequences = 64};
   auto cancelled = std::make_shared<RecordingSink>(/*stream=*/true);
-  const auto flag = Submit(request, cancelled);
+  const auto cancellation = Submit(request, cancelled);
   auto other = std::make_shared<RecordingSink>();
   Submit(Write("Package: b", 5), other);
   cancelled->WaitForFirstDelta();
-  *flag = true;
+  cancellation->Cancel();
   EXPECT_TRUE(absl::IsCancelled(cancelled->Wait().status()));
   EXPECT_TRUE(other->Wait().ok());
   ASSERT_TRUE(AllAnswered());
