@@ -18,6 +18,7 @@
 #include "server/accept/hang_up.h"
 #include "server/accept/idle_filter.h"
 #include "server/accept/kick_sparing.h"
+#include "server/accept/poll_turns.h"
 #include "server/accept/send_joining.h"
 #include "server/admission.h"
 #include "server/calls/call_burst.h"
@@ -245,6 +246,7 @@ absl::Status ServerImpl::Listen(const ServerConfig& config) {
 absl::Status ServerImpl::Accept(const ServerConfig& config) {
   JoinSends();
   SpareKicks();
+  SetPollSpin(std::chrono::microseconds(config.poll_spin_us));
   SpareErrorNotes();
   BEAMLINE_ASSIGN_OR_RETURN(const int32_t limit, ConnectionsThatFit(config.max_connections));
   if (limit < config.max_connections) {

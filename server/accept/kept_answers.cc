@@ -11,6 +11,7 @@
 
 #include "base/lent_thread.h"
 #include "base/send_batch.h"
+#include "server/accept/poll_turns.h"
 
 namespace beamline {
 namespace {
@@ -51,6 +52,7 @@ extern "C" __attribute__((visibility("default"), weak)) grpc_event grpc_completi
   static const auto next = reinterpret_cast<Next>(dlsym(RTLD_NEXT, "grpc_completion_queue_next"));
   beamline::Poller& poller = beamline::poller;
   poller.comes_back = true;
+  const beamline::PollTurn turn(/*may_wait=*/poller.kept.empty());
   if (!poller.kept.empty()) {
     if (poller.kept.size() < beamline::kMostKeptAnswers) {
       // What is there already comes first.

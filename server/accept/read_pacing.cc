@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <thread>
 
+#include "server/accept/poll_turns.h"
+
 namespace beamline {
 namespace {
 
@@ -66,6 +68,7 @@ void HurryReads(Clock::time_point now) {
   reader.until = now + kHurries;
   if (reader.hurries) return;
   reader.hurries = true;
+  EndLonePolling();
   SetSlice(kSliceNs);
 }
 
@@ -83,7 +86,8 @@ extern "C" __attribute__((visibility("default"))) int epoll_wait(int fd, epoll_e
   static const auto wait = reinterpret_cast<Wait>(dlsym(RTLD_NEXT, "epoll_wait"));
   const bool hurries = beamline::reader.hurries;
   if (hurries && timeout_ms != 0) beamline::BeforeLook();
+  if (!hurries) return beamline::WaitForEvents(wait, fd, events, most, timeout_ms);
   const int num_events = wait(fd, events, most, timeout_ms);
-  if (hurries && num_events > 0) beamline::pace.Look(beamline::Clock::now());
+  if (num_events > 0) beamline::pace.Look(beamline::Clock::now());
   return num_events;
 }

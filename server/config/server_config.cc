@@ -346,6 +346,12 @@ std::vector<Setting> ConnectionSettings(ServerConfig& c) {
        86400000,
        {},
        "how long the answer to such a ping may take; then the connection is closed"},
+      {"poll_spin_us",
+       &c.poll_spin_us,
+       0,
+       1000,
+       {},
+       "how long a thread looks for the next of calls that come one by one, before it sleeps"},
   };
 }
 

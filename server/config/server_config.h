@@ -55,6 +55,7 @@ struct ServerConfig {
   int32_t min_ping_interval_ms = 10000;     // clients that ping more often are sent away
   int32_t keepalive_interval_ms = 60000;    // of silence, after which a client is pinged
   int32_t keepalive_timeout_ms = 20000;     // for its answer; then the connection is closed
+  int32_t poll_spin_us = 200;  // before a thread sleeps that reads lone calls; 0: it does at once
   int32_t drain_timeout_ms = 30000;
   std::string on_device_fault = "exit";  // exit, stay
   std::string algorithm_file = "auto";   // auto, off, or a path (AlgorithmFilePath)

@@ -37,6 +37,7 @@ TEST(SettingTexts, OfTheServer) {
       {{"--gpu-memory-fraction", "1"}, "--gpu-memory-fraction is '1'; accepted: 0.01 to 0.99"},
       {{"--gpu-memory-fraction", "nan"}, "--gpu-memory-fraction is 'nan'; accepted: 0.01 to 0.99"},
       {{"--gpu-memory-bytes", "-1"}, "--gpu-memory-bytes is '-1'; accepted: 0 to 1125899906842624"},
+      {{"--poll-spin-us", "1001"}, "--poll-spin-us is '1001'; accepted: 0 to 1000"},
       {{"--max-concurrent-requests", "0"},
        "--max-concurrent-requests is '0'; accepted: 1 to 1048576"},
       {{"--tokens-per-second", "1000000001"},
