@@ -44,8 +44,11 @@ class Planner {
         waiting.push_back(i);
       }
     }
-    std::sort(own.begin(), own.end(),
-              [this](int32_t a, int32_t b) { return groups_[a].admission < groups_[b].admission; });
+    const auto came_before = [this](int32_t a, int32_t b) {
+      return groups_[a].admission < groups_[b].admission;
+    };
+    // As a rule they are in order.
+    if (!std::ranges::is_sorted(own, came_before)) std::ranges::sort(own, came_before);
     if (PlanRunning(own)) Admit(waiting, used_rows);
   }
 

@@ -5,10 +5,10 @@
 namespace beamline {
 namespace {
 
-// Block tables as one rectangle [rows, width], rows padded with block 0, which no length reaches.
-void AppendTable(const BlockTable& table, int32_t width, std::vector<int32_t>& tables) {
-  tables.insert(tables.end(), table.begin(), table.end());
-  tables.resize(tables.size() + width - table.size(), 0);
+// A row of block tables that are one rectangle, padded with block 0, which no length reaches.
+void FillRow(const BlockTable& table, std::span<int32_t> row) {
+  const auto end = std::copy(table.begin(), table.end(), row.begin());
+  std::fill(end, row.end(), 0);
 }
 
 }  // namespace
@@ -74,15 +74,18 @@ void StepBuilder::FillTables(std::span<Group* const> groups, const StepPlan& pla
   }
   step_batch_.max_blocks = static_cast<int32_t>(max_blocks);
   step_batch_.max_memory_blocks = static_cast<int32_t>(max_memory_blocks);
-  step_batch_.block_tables.clear();
-  step_batch_.memory_tables.clear();
-  step_batch_.memory_lengths.clear();
-  for (const RowChunk& chunk : plan.chunks) {
+  const size_t num_rows = plan.chunks.size();
+  step_batch_.block_tables.resize(num_rows * max_blocks);
+  step_batch_.memory_tables.resize(num_rows * max_memory_blocks);
+  step_batch_.memory_lengths.resize(max_memory_blocks == 0 ? 0 : num_rows);
+  const std::span tables(step_batch_.block_tables), memory_tables(step_batch_.memory_tables);
+  for (size_t row = 0; row < num_rows; ++row) {
+    const RowChunk& chunk = plan.chunks[row];
     const Group& group = *groups[chunk.group];
-    AppendTable(group.rows[chunk.row].blocks, step_batch_.max_blocks, step_batch_.block_tables);
+    FillRow(group.rows[chunk.row].blocks, tables.subspan(row * max_blocks, max_blocks));
     if (max_memory_blocks == 0) continue;
-    AppendTable(group.memory, step_batch_.max_memory_blocks, step_batch_.memory_tables);
-    step_batch_.memory_lengths.push_back(static_cast<int32_t>(group.encoder_ids.size()));
+    FillRow(group.memory, memory_tables.subspan(row * max_memory_blocks, max_memory_blocks));
+    step_batch_.memory_lengths[row] = static_cast<int32_t>(group.encoder_ids.size());
   }
 }
 
