@@ -16,6 +16,13 @@ void AppendSorted(const std::vector<Entry>& entries, std::vector<Entry>& all) {
   }
 }
 
+bool AsksForTheSame(const TopCandidatesParams& params, size_t row, size_t next) {
+  return params.counts[row] == params.counts[next] &&
+         (params.normalize_first.empty() ||
+          params.normalize_first[row] == params.normalize_first[next]) &&
+         (params.edits.empty() || params.edits[row] == params.edits[next]);
+}
+
 }  // namespace
 
 FlatEdits FlattenEdits(const TopCandidatesParams& params) {
@@ -23,6 +30,10 @@ FlatEdits FlattenEdits(const TopCandidatesParams& params) {
   const auto vocab_size = static_cast<int32_t>(params.logits.dim(-1));
   flat.rows.reserve(params.counts.size());
   for (size_t r = 0; r < params.counts.size(); ++r) {
+    if (r > 0 && AsksForTheSame(params, r - 1, r)) {  // as rows of one search
+      flat.rows.push_back(CandidateRow(flat.rows.back()));
+      continue;
+    }
     CandidateRow row;
     row.count = std::min(params.counts[r], vocab_size);
     const uint8_t mode = params.normalize_first.empty() ? kEditLogits : params.normalize_first[r];
