@@ -7,6 +7,12 @@
 #include "engine/decoding/finish_rules.h"
 
 namespace beamline {
+namespace {
+
+// Whose hypotheses have memory from the first step on.
+constexpr int32_t kUsualSteps = 64;
+
+}  // namespace
 
 BeamDecoder::BeamDecoder(const ResolvedDecoding& decoding, std::span<const int32_t> prompt,
                          const Tokenizer& tokenizer, bool wants_deltas)
@@ -26,7 +32,8 @@ BeamDecoder::BeamDecoder(const ResolvedDecoding& decoding, std::span<const int32
   for (int32_t i = 0; i < decoding.num_beam_groups; ++i) {
     BeamGroup::Beam first{.shaper = shaper};
     if (!stop_strings_.empty()) {
-      first.text.emplace(tokenizer, stop_strings_, ResolvedTextOptions(decoding));
+      first.text =
+          std::make_unique<SequenceText>(tokenizer, stop_strings_, ResolvedTextOptions(decoding));
     }
     groups_.emplace_back(decoding_, tree_, std::move(first));
   }
@@ -43,6 +50,7 @@ int32_t BeamDecoder::NumCandidates(size_t group) const {
 
 void BeamDecoder::WriteRequests() {
   requests_.clear();
+  if (runs_ahead_) WriteScores();
   const auto add = [this](const BeamGroup::Beam& beam, size_t group) {
     WriteRequest(beam.shaper, group, requests_.emplace_back());
   };
@@ -55,6 +63,12 @@ void BeamDecoder::WriteRequests() {
   }
 }
 
+void BeamDecoder::WriteScores() {
+  const std::span<const BeamGroup::Beam> beams = groups_[0].beams();
+  scores_.resize(beams.size());
+  std::ranges::transform(beams, scores_.begin(), &BeamGroup::Beam::score);
+}
+
 void BeamDecoder::WriteRequest(const LogitsShaper& shaper, size_t group,
                                RowRequest& request) const {
   request.edits = shaper.edits();
@@ -65,8 +79,6 @@ void BeamDecoder::WriteRequest(const LogitsShaper& shaper, size_t group,
 
 std::optional<BeamRequest> BeamDecoder::Beams() {
   if (!runs_ahead_) return std::nullopt;
-  scores_.clear();
-  for (const BeamGroup::Beam& beam : groups_[0].beams()) scores_.push_back(beam.score);
   return BeamRequest{.width = decoding_.beam_width,
                      .scores = scores_,
                      .end_ids = end_ids_,
@@ -83,20 +95,24 @@ std::optional<std::span<const AssumedRow>> BeamDecoder::Assume() {
   if (num_steps_ + 1 >= decoding_.max_new_tokens) return assumed_;
   next_shaper_ = beams.front().shaper;
   next_shaper_->Append(kUnknownToken);
+  WriteRequest(*next_shaper_, 0, assumed_request_);
   for (size_t i = 0; i < width; ++i) {
     AssumedRow& row = assumed_.emplace_back();
     row.parent = static_cast<int32_t>(std::min(i, beams.size() - 1));
     row.choice = AssumedRow::Choice::kBeam;
     row.index = static_cast<int32_t>(i);
-    WriteRequest(*next_shaper_, 0, row.request);
+    row.request = &assumed_request_;
   }
   return assumed_;
 }
 
-std::vector<Continuation> BeamDecoder::Advance(std::span<const RowResult> results) {
+std::span<const Continuation> BeamDecoder::Advance(std::span<const RowResult> results) {
   BEAMLINE_CHECK(!finished_ && results.size() == requests_.size());
-  std::vector<Continuation> continuations;
-  continuations.reserve(decoding_.beam_width);
+  continuations_.clear();
+  if (num_steps_ == 0) {
+    const int32_t steps = std::min(decoding_.max_new_tokens, kUsualSteps);
+    tree_.Reserve(1 + static_cast<size_t>(decoding_.beam_width) * steps);
+  }
   diversity_.StartStep();
   size_t first_row = 0;
   for (BeamGroup& group : groups_) {
@@ -106,24 +122,24 @@ std::vector<Continuation> BeamDecoder::Advance(std::span<const RowResult> result
       continue;
     }
     const std::span<const RowResult> rows = results.subspan(first_row, num_rows);
-    group.Advance(rows, Rank(group, rows), static_cast<int32_t>(first_row), continuations);
+    group.Advance(rows, Rank(group, rows), static_cast<int32_t>(first_row), continuations_);
     if (groups_.size() > 1) group.CountChosen(diversity_);
     if (num_steps_ > 0) first_row += num_rows;
   }
   ++num_steps_;
   if (!assumed_.empty()) {
-    for (size_t i = 0; i < continuations.size(); ++i) {
-      continuations[i].assumed = static_cast<int32_t>(i);
+    for (size_t i = 0; i < continuations_.size(); ++i) {
+      continuations_[i].assumed = static_cast<int32_t>(i);
     }
     assumed_.clear();
   }
-  if (continuations.empty()) {
+  if (continuations_.empty()) {
     Finish();
     return {};
   }
   if (wants_deltas_) SettlePrefix();
   WriteRequests();
-  return continuations;
+  return continuations_;
 }
 
 std::span<const RowResult> BeamDecoder::Rank(const BeamGroup& group,

@@ -36,7 +36,7 @@ class BeamDecoder final : public GroupDecoder {
   std::span<const RowRequest> Requests() override { return requests_; }
   std::optional<BeamRequest> Beams() override;
   std::optional<std::span<const AssumedRow>> Assume() override;
-  std::vector<Continuation> Advance(std::span<const RowResult> results) override;
+  std::span<const Continuation> Advance(std::span<const RowResult> results) override;
   void Stop(FinishReason reason) override;
   bool finished() const override { return finished_; }
   int32_t num_generated_tokens() const override;
@@ -46,6 +46,7 @@ class BeamDecoder final : public GroupDecoder {
 
  private:
   void WriteRequests();
+  void WriteScores();
   void WriteRequest(const LogitsShaper& shaper, size_t group, RowRequest& request) const;
   int32_t NumCandidates(size_t group) const;
   // The rows as the group is to rank them after what earlier groups chose.
@@ -83,6 +84,8 @@ class BeamDecoder final : public GroupDecoder {
   std::vector<RowRequest> requests_;
   std::vector<float> scores_;
   std::vector<AssumedRow> assumed_;
+  RowRequest assumed_request_;  // of every assumed row
+  std::vector<Continuation> continuations_;
   std::optional<LogitsShaper> next_shaper_;  // of every assumed row
   std::vector<RowResult> ranked_;
   std::vector<int32_t> ancestors_;

@@ -37,8 +37,8 @@ BeamGroup::BeamGroup(const ResolvedDecoding& decoding, HypothesisTree& tree, Bea
   // tokens that end for the request alone.
   const auto ends = static_cast<int32_t>(decoding.eos_token_ids.size());
   const int32_t own_ends = NumFinishingTokens(decoding) - ends;
-  num_candidates_ = first.text.has_value() ? std::max(2, 1 + ends) * width_ + own_ends
-                                           : width_ + NumFinishingTokens(decoding);
+  num_candidates_ = first.text != nullptr ? std::max(2, 1 + ends) * width_ + own_ends
+                                          : width_ + NumFinishingTokens(decoding);
   beams_.push_back(std::move(first));
 }
 
@@ -87,7 +87,7 @@ void BeamGroup::ChooseSurvivors(std::span<const RowResult> found,
     heads_.pop_back();
     push(candidate.row, candidate.index + 1);
 
-    std::optional<SequenceText> text;
+    std::unique_ptr<SequenceText> text;
     const FinishReason reason = FinishAfter(candidate, text);
     if (reason == FinishReason::kNone) {
       if (survivors_.size() < width) survivors_.push_back({candidate, std::move(text)});
@@ -99,12 +99,12 @@ void BeamGroup::ChooseSurvivors(std::span<const RowResult> found,
 }
 
 FinishReason BeamGroup::FinishAfter(const Candidate& candidate,
-                                    std::optional<SequenceText>& text) const {
+                                    std::unique_ptr<SequenceText>& text) const {
   FinishReason reason = FinishAtToken(decoding_, candidate.choice.token, num_steps_);
   if (of_many_ && reason == FinishReason::kLength) reason = FinishReason::kNone;  // KeepSurvivors
   const Beam& beam = beams_[candidate.row];
-  if (!beam.text.has_value() || !TokenHasText(decoding_, reason)) return reason;
-  text.emplace(beam.text->Clone());
+  if (beam.text == nullptr || !TokenHasText(decoding_, reason)) return reason;
+  text = std::make_unique<SequenceText>(beam.text->Clone());
   if (text->Append(candidate.choice.token)) return FinishReason::kStop;
   static_cast<void>(text->TakeCertain());  // only what may still become a stop string is needed
   return reason;

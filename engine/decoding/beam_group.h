@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -22,7 +22,7 @@ class BeamGroup {
     int32_t node = HypothesisTree::kRoot;
     float score = 0.0f;  // sum of the edited log-probabilities
     LogitsShaper shaper;
-    std::optional<SequenceText> text = {};  // with stop strings only
+    std::unique_ptr<SequenceText> text = nullptr;  // with stop strings only
   };
   struct Hypothesis {
     int32_t node = HypothesisTree::kRoot;
@@ -62,12 +62,12 @@ class BeamGroup {
   // A candidate that lives on.
   struct Survivor {
     Candidate candidate;
-    std::optional<SequenceText> text;
+    std::unique_ptr<SequenceText> text;
   };
 
   // Ranks the candidates of all rows; ends and continues hypotheses. Fills survivors_.
   void ChooseSurvivors(std::span<const RowResult> found, std::span<const RowResult> ranked);
-  FinishReason FinishAfter(const Candidate& candidate, std::optional<SequenceText>& text) const;
+  FinishReason FinishAfter(const Candidate& candidate, std::unique_ptr<SequenceText>& text) const;
   int32_t AddNode(const Candidate& candidate, const RowResult& row);
   void ContinueBeams(std::span<const RowResult> found, int32_t first_row,
                      std::vector<Continuation>& continuations);

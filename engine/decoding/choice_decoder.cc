@@ -25,7 +25,7 @@ ChoiceDecoder::ChoiceDecoder(int32_t first, int32_t second) {
   requests_.push_back({.edits = &edits_, .num_candidates = 2});
 }
 
-std::vector<Continuation> ChoiceDecoder::Advance(std::span<const RowResult> results) {
+std::span<const Continuation> ChoiceDecoder::Advance(std::span<const RowResult> results) {
   BEAMLINE_CHECK(!finished() && results.size() == 1);
   for (size_t i = 0; i < 2; ++i) {
     const TokenChoice token = CandidateChoice(results[0], i);

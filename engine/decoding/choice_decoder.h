@@ -16,7 +16,7 @@ class ChoiceDecoder final : public GroupDecoder {
 
   int32_t max_rows() const override { return 1; }
   std::span<const RowRequest> Requests() override { return requests_; }
-  std::vector<Continuation> Advance(std::span<const RowResult> results) override;
+  std::span<const Continuation> Advance(std::span<const RowResult> results) override;
   void Stop(FinishReason reason) override;
   bool finished() const override { return requests_.empty(); }
   // None: nothing is chosen.

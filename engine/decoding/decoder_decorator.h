@@ -18,7 +18,7 @@ class DecoderDecorator : public GroupDecoder {
   int32_t max_rows() const override { return inner_->max_rows(); }
   std::span<const RowRequest> Requests() override { return inner_->Requests(); }
   std::optional<BeamRequest> Beams() override { return inner_->Beams(); }
-  std::vector<Continuation> Advance(std::span<const RowResult> results) override {
+  std::span<const Continuation> Advance(std::span<const RowResult> results) override {
     return inner_->Advance(results);
   }
   std::optional<std::span<const AssumedRow>> Assume() override { return inner_->Assume(); }

@@ -69,8 +69,10 @@ struct AssumedRow {
   int32_t parent = 0;  // the row of the current step that it extends; a beam of a group with
                        // several rows may turn out to extend any of them
   Choice choice = Choice::kBestCandidate;
-  int32_t index = 0;   // the parent's draw, or the search's beam, of this number
-  RowRequest request;  // what it will need of its logits; its edits stay valid until Advance
+  int32_t index = 0;  // the parent's draw, or the search's beam, of this number
+  // What it will need of its logits; stays valid until Advance, as its edits do. Rows that need the
+  // same may share one.
+  const RowRequest* request = nullptr;
 };
 
 class GroupDecoder {
@@ -92,10 +94,10 @@ class GroupDecoder {
   // Of the same rows, when the next ones are the best of their candidates and nothing else: what
   // the backend needs to choose them. Nullopt: only Advance can tell.
   virtual std::optional<BeamRequest> Beams() { return std::nullopt; }
-  // results: one per request. Returns the live rows of the next step; empty when the group has
-  // finished. A row whose best score is -infinity (every token banned) or NaN has no continuation;
-  // its sequence ends with LENGTH.
-  virtual std::vector<Continuation> Advance(std::span<const RowResult> results) = 0;
+  // results: one per request. Returns the live rows of the next step, valid until the next call;
+  // empty when the group has finished. A row whose best score is -infinity (every token banned) or
+  // NaN has no continuation; its sequence ends with LENGTH.
+  virtual std::span<const Continuation> Advance(std::span<const RowResult> results) = 0;
   // Running ahead of the results: the rows that the group will have after the current step, unless
   // its results end some of them (an end token, a stop string). Those that end in any case (length)
   // are not among them. nullopt: this depends on the results (histories that edit scores). A group

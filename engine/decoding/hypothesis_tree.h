@@ -24,6 +24,9 @@ class HypothesisTree {
 
   HypothesisTree() : nodes_(1) {}
 
+  // Takes memory for so many nodes at once: a tree that grows moves.
+  void Reserve(size_t num_nodes) { nodes_.reserve(num_nodes); }
+
   // The alternatives at one row of one step, shared by the nodes that continue it.
   int32_t AddTop(std::vector<TokenLogprob> top);
   int32_t Add(int32_t parent, int32_t token, float logprob, int32_t top);

@@ -64,6 +64,7 @@ void IndependentDecoder::WriteRequest(const LogitsShaper& shaper, int32_t first_
 std::optional<std::span<const AssumedRow>> IndependentDecoder::Assume() {
   if (rules_->depends_on_tokens()) return std::nullopt;
   assumed_.clear();
+  assumed_requests_.resize(live_.size());
   for (size_t i = 0; i < live_.size(); ++i) {
     Sequence& sequence = sequences_[live_[i]];
     const auto position = static_cast<uint32_t>(sequence.result.ids.size()) + 1;
@@ -77,15 +78,15 @@ std::optional<std::span<const AssumedRow>> IndependentDecoder::Assume() {
       row.choice = AssumedRow::Choice::kDraw;
       row.index = first_step_ ? static_cast<int32_t>(i) : 0;
     }
-    WriteRequest(*sequence.next_shaper, live_[i], 1, position, row.request);
+    WriteRequest(*sequence.next_shaper, live_[i], 1, position, assumed_requests_[i]);
+    row.request = &assumed_requests_[i];
   }
   return assumed_;
 }
 
-std::vector<Continuation> IndependentDecoder::Advance(std::span<const RowResult> results) {
+std::span<const Continuation> IndependentDecoder::Advance(std::span<const RowResult> results) {
   BEAMLINE_CHECK(!finished() && results.size() == requests_.size());
-  std::vector<Continuation> continuations;
-  continuations.reserve(live_.size());
+  continuations_.clear();
   next_live_.clear();
   for (size_t i = 0; i < live_.size(); ++i) {
     const size_t row = first_step_ ? 0 : i;
@@ -105,16 +106,16 @@ std::vector<Continuation> IndependentDecoder::Advance(std::span<const RowResult>
       continue;
     }
     next_live_.push_back(live_[i]);
-    continuations.push_back({.parent = static_cast<int32_t>(row),
-                             .token = choice.token,
-                             .assumed = std::exchange(sequence.assumed, -1)});
+    continuations_.push_back({.parent = static_cast<int32_t>(row),
+                              .token = choice.token,
+                              .assumed = std::exchange(sequence.assumed, -1)});
   }
   // Only now: sequences of the first step share the edits that their draws were made with.
   for (const int32_t index : next_live_) AppendToShaper(sequences_[index]);
   live_.swap(next_live_);
   first_step_ = false;
   WriteRequests();
-  return continuations;
+  return continuations_;
 }
 
 void IndependentDecoder::AppendToShaper(Sequence& sequence) {

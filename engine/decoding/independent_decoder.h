@@ -24,7 +24,7 @@ class IndependentDecoder final : public GroupDecoder {
 
   int32_t max_rows() const override { return decoding_.num_sequences; }
   std::span<const RowRequest> Requests() override { return requests_; }
-  std::vector<Continuation> Advance(std::span<const RowResult> results) override;
+  std::span<const Continuation> Advance(std::span<const RowResult> results) override;
   std::optional<std::span<const AssumedRow>> Assume() override;
   void Stop(FinishReason reason) override;
   bool finished() const override { return live_.empty(); }
@@ -64,6 +64,8 @@ class IndependentDecoder final : public GroupDecoder {
   std::vector<int32_t> next_live_;  // of the step being made
   std::vector<RowRequest> requests_;
   std::vector<AssumedRow> assumed_;
+  std::vector<RowRequest> assumed_requests_;  // of each live row
+  std::vector<Continuation> continuations_;   // of the last step
   int32_t num_generated_tokens_ = 0;
 };
 

@@ -60,7 +60,7 @@ std::span<const RowRequest> PromptLogprobsDecoder::Requests() {
   return reads_prompt() ? requests_ : inner().Requests();
 }
 
-std::vector<Continuation> PromptLogprobsDecoder::Advance(std::span<const RowResult> results) {
+std::span<const Continuation> PromptLogprobsDecoder::Advance(std::span<const RowResult> results) {
   if (!reads_prompt()) return inner().Advance(results);
   BEAMLINE_CHECK(results.size() == requests_.size());
   for (size_t i = 0; i < edits_.size(); ++i) Record(results[i], prompt_[begin_ + 1 + i]);
@@ -69,7 +69,8 @@ std::vector<Continuation> PromptLogprobsDecoder::Advance(std::span<const RowResu
   if (!reads_prompt()) return inner().Advance(results.subspan(num_recorded));
   Continuation piece = {.parent = 0, .token = prompt_[begin_]};
   piece.proposals.assign(prompt_.begin() + begin_ + 1, prompt_.begin() + end_);
-  return {std::move(piece)};
+  next_piece_.assign(1, std::move(piece));
+  return next_piece_;
 }
 
 void PromptLogprobsDecoder::Record(const RowResult& result, int32_t token) {

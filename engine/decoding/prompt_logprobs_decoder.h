@@ -31,7 +31,7 @@ class PromptLogprobsDecoder final : public DecoderDecorator {
   std::optional<BeamRequest> Beams() override {
     return reads_prompt() ? std::nullopt : inner().Beams();
   }
-  std::vector<Continuation> Advance(std::span<const RowResult> results) override;
+  std::span<const Continuation> Advance(std::span<const RowResult> results) override;
   std::optional<std::span<const AssumedRow>> Assume() override {
     return reads_prompt() ? std::nullopt : inner().Assume();
   }
@@ -53,6 +53,7 @@ class PromptLogprobsDecoder final : public DecoderDecorator {
   int32_t end_ = 0;
   std::vector<LogitsEdits> edits_;
   std::vector<RowRequest> requests_;
+  std::vector<Continuation> next_piece_;
   std::vector<PositionLogprobs> logprobs_;
 };
 

@@ -22,13 +22,13 @@ PromptLookupDecoder::PromptLookupDecoder(const ResolvedDecoding& decoding,
   WriteRequests();
 }
 
-std::vector<Continuation> PromptLookupDecoder::Advance(std::span<const RowResult> results) {
+std::span<const Continuation> PromptLookupDecoder::Advance(std::span<const RowResult> results) {
   BEAMLINE_CHECK(!finished() && results.size() == requests_.size());
   if (!participant_.has_value()) participant_.emplace(speculation_);
-  std::vector<Continuation> next;
   size_t accepted = 0;
   while (true) {
-    next = plain_.Advance(results.subspan(accepted, 1));
+    const std::span<const Continuation> next = plain_.Advance(results.subspan(accepted, 1));
+    next_.assign(next.begin(), next.end());
     if (next.empty()) break;
     shaper_.Append(next[0].token);
     lookup_.Append(next[0].token);
@@ -36,18 +36,18 @@ std::vector<Continuation> PromptLookupDecoder::Advance(std::span<const RowResult
     ++accepted;
   }
   Record(static_cast<int32_t>(accepted));
-  if (next.empty()) {
+  if (next_.empty()) {
     participant_.reset();
     requests_.clear();
     return {};
   }
-  next[0].num_dropped = static_cast<int32_t>(proposals_.size() - accepted);
-  const bool assumed = next[0].assumed >= 0;  // its step is under way, without guesses
+  next_[0].num_dropped = static_cast<int32_t>(proposals_.size() - accepted);
+  const bool assumed = next_[0].assumed >= 0;  // its step is under way, without guesses
   proposals_.clear();
   if (!assumed) Propose();
   WriteRequests();
-  next[0].proposals = proposals_;
-  return next;
+  next_[0].proposals = proposals_;
+  return next_;
 }
 
 std::optional<std::span<const AssumedRow>> PromptLookupDecoder::Assume() {

@@ -26,7 +26,7 @@ class PromptLookupDecoder final : public GroupDecoder {
 
   int32_t max_rows() const override { return 1; }
   std::span<const RowRequest> Requests() override { return requests_; }
-  std::vector<Continuation> Advance(std::span<const RowResult> results) override;
+  std::span<const Continuation> Advance(std::span<const RowResult> results) override;
   // Only while the step has no row to spare for guesses: those need the results.
   std::optional<std::span<const AssumedRow>> Assume() override;
   void Stop(FinishReason reason) override;
@@ -53,6 +53,7 @@ class PromptLookupDecoder final : public GroupDecoder {
   int32_t matched_ngram_ = 0;
   std::vector<LogitsShaper> shapers_;  // behind each proposal, as if those up to it were right
   std::vector<RowRequest> requests_;
+  std::vector<Continuation> next_;  // of the last step
 };
 
 }  // namespace beamline

@@ -50,7 +50,7 @@ void ScoreDecoder::WriteRequests() {
   }
 }
 
-std::vector<Continuation> ScoreDecoder::Advance(std::span<const RowResult> results) {
+std::span<const Continuation> ScoreDecoder::Advance(std::span<const RowResult> results) {
   BEAMLINE_CHECK(!finished() && results.size() == requests_.size());
   for (const Row& row : rows_) {
     const size_t count = row.end - row.begin;
@@ -58,7 +58,7 @@ std::vector<Continuation> ScoreDecoder::Advance(std::span<const RowResult> resul
     results = results.subspan(count);
   }
   std::vector<Row> next;
-  std::vector<Continuation> continuations;
+  continuations_.clear();
   int32_t free_tokens = limits_.max_step_tokens;
   const auto add = [&](int32_t parent, int32_t continuation, int32_t begin) {
     Row row = {.continuation = continuation, .begin = begin, .end = 0};
@@ -70,7 +70,7 @@ std::vector<Continuation> ScoreDecoder::Advance(std::span<const RowResult> resul
     step.token = begin == 0 ? last_prompt_token_ : ids[begin - 1];
     if (begin == 0) step.num_dropped = Depth(rows_[parent]) + 1;
     step.proposals.assign(ids.begin() + begin, ids.begin() + row.end - 1);
-    continuations.push_back(std::move(step));
+    continuations_.push_back(std::move(step));
     next.push_back(row);
   };
   const auto last = static_cast<int32_t>(rows_.size()) - 1;
@@ -85,7 +85,7 @@ std::vector<Continuation> ScoreDecoder::Advance(std::span<const RowResult> resul
   }
   rows_ = std::move(next);
   WriteRequests();
-  return continuations;
+  return continuations_;
 }
 
 void ScoreDecoder::Record(const Row& row, std::span<const RowResult> results) {

@@ -35,7 +35,7 @@ class ScoreDecoder final : public GroupDecoder {
   // others to leave room; its rows are at most as many.
   int32_t max_rows() const override { return max_rows_; }
   std::span<const RowRequest> Requests() override { return requests_; }
-  std::vector<Continuation> Advance(std::span<const RowResult> results) override;
+  std::span<const Continuation> Advance(std::span<const RowResult> results) override;
   void Stop(FinishReason reason) override;
   bool finished() const override { return rows_.empty(); }
   // None: the tokens were given.
@@ -69,6 +69,7 @@ class ScoreDecoder final : public GroupDecoder {
   std::vector<Row> rows_;  // of the current step
   std::vector<LogitsEdits> edits_;
   std::vector<RowRequest> requests_;
+  std::vector<Continuation> continuations_;  // of the last step
 };
 
 }  // namespace beamline

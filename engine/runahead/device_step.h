@@ -42,8 +42,9 @@ class DeviceStep {
   virtual int32_t TokenWord(int32_t request, int32_t draw) const = 0;
   virtual BeamWords SearchWords(int32_t search) const = 0;
 
-  // After Wait: one per request, and words as the host has them.
-  virtual std::span<const RowResult> results() const = 0;
+  // After Wait: the results of `count` requests from `first` on, valid until the next Start, and
+  // words as the host has them. Threads may ask for different requests at a time.
+  virtual std::span<const RowResult> Results(size_t first, size_t count) = 0;
   virtual std::span<const int32_t> HostWords(int32_t word, size_t count) const = 0;
 };
 

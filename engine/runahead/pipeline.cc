@@ -8,6 +8,17 @@
 #include "base/status.h"
 
 namespace beamline {
+namespace {
+
+// Whether all of so many assumed rows have come true.
+bool AreAll(std::span<const Pipeline::LandedRow> rows, size_t num_assumed) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].assumed != static_cast<int32_t>(i)) return false;
+  }
+  return rows.size() == num_assumed;
+}
+
+}  // namespace
 
 Pipeline::Pipeline(DeviceSteps device_steps, Scheduler& scheduler, Parallel parallel)
     : device_steps_(std::move(device_steps)),
@@ -140,8 +151,13 @@ void Pipeline::WriteEdits() {
   edits_.words = before != nullptr ? before->device->words() : nullptr;
   edits_.fills.clear();
   edits_.beam_tables.clear();
+  const Group* group = nullptr;
+  const Assumption* assumption = nullptr;
   for (const UnknownToken& unknown : scheduler_.step().unknown_tokens()) {
-    const Assumption* assumption = AssumptionOf(*unknown.group);
+    if (unknown.group != group) {
+      group = unknown.group;
+      assumption = AssumptionOf(*group);
+    }
     BEAMLINE_CHECK(assumption != nullptr);
     const int32_t word = before->token_words[assumption->first_token_word + unknown.row];
     edits_.fills.push_back({word, unknown.token});
@@ -175,7 +191,7 @@ void Pipeline::CollectRequests(Step& step) {
         requests_.push_back(&request);
       }
     } else {
-      for (const AssumedRow& row : assumption->rows) requests_.push_back(&row.request);
+      for (const AssumedRow& row : assumption->rows) requests_.push_back(row.request);
     }
     AppendSearch(range, assumption, step, i);
   }
@@ -203,17 +219,19 @@ absl::StatusOr<StepReport> Pipeline::Land(Decode decode, Advance advance) {
   BEAMLINE_CHECK(!empty());
   Step step = std::move(steps_.front());
   steps_.pop_front();
+  LetGo(step.ended);
   for (const LogitsRange& range : step.ranges) range.group->awaits_results = false;
   BEAMLINE_RETURN_IF_ERROR(step.device->Wait());
   DecodeAll(step, decode);
   for (size_t i = 0; i < step.ranges.size(); ++i) {
     Group& group = *step.ranges[i].group;
     if (group.done) continue;
-    advance(group, advanced_[i].has_value());
+    const Decoded& decoded = decoded_[i];
+    advance(group, decoded.progress);
     if (group.done) continue;
-    BEAMLINE_CHECK(advanced_[i].has_value());
-    if (DeviceAgrees(step, i, *advanced_[i])) {
-      Continue(step, i, *advanced_[i]);
+    BEAMLINE_CHECK(decoded.progress.decoded);
+    if (decoded.device_agrees) {
+      Continue(step, i);
     } else {
       group.Answer(
           absl::InternalError("the device went on with other beams than their scores say"));
@@ -227,20 +245,40 @@ absl::StatusOr<StepReport> Pipeline::Land(Decode decode, Advance advance) {
 }
 
 void Pipeline::DecodeAll(const Step& step, Decode decode) {
-  advanced_.assign(step.ranges.size(), std::nullopt);
+  decoded_.resize(step.ranges.size());
+  landed_.resize(step.token_words.size());
   ForRanges(step.ranges.size(), [&](size_t begin, size_t end) {
     std::vector<RowResult> some;
     for (size_t i = begin; i < end; ++i) {
       Group& group = *step.ranges[i].group;
-      if (!group.done) advanced_[i] = decode(group, LiveResults(step, i, some));
+      if (!group.done) decoded_[i] = DecodeRange(step, i, decode, some);
     }
   });
 }
 
+Pipeline::Decoded Pipeline::DecodeRange(const Step& step, size_t range, Decode decode,
+                                        std::vector<RowResult>& some) {
+  Group& group = *step.ranges[range].group;
+  const auto rows = decode(group, LiveResults(step, range, some));
+  Decoded decoded;
+  if (!rows.has_value()) return decoded;
+  decoded.rows = *rows;
+  decoded.progress = {.decoded = true,
+                      .finished = group.decoder->finished(),
+                      .num_generated_tokens = group.decoder->num_generated_tokens(),
+                      .num_computed_tokens = group.decoder->num_computed_tokens()};
+  decoded.device_agrees = DeviceAgrees(step, range, *rows);
+  if (step.assumptions.empty() || step.assumptions[range].rows.empty()) return decoded;
+  BEAMLINE_CHECK(rows->size() <= step.assumptions[range].rows.size());
+  LandedRow* landed = landed_.data() + step.assumptions[range].first_token_word;
+  for (const Continuation& row : *rows) *landed++ = {row.assumed, row.parent, row.token};
+  return decoded;
+}
+
 std::span<const RowResult> Pipeline::LiveResults(const Step& step, size_t range,
                                                  std::vector<RowResult>& some) {
-  const auto launched =
-      step.device->results().subspan(step.ranges[range].begin, step.ranges[range].count);
+  const auto launched = step.device->Results(static_cast<size_t>(step.ranges[range].begin),
+                                             static_cast<size_t>(step.ranges[range].count));
   const auto& live_rows = step.live_rows[range];
   if (!live_rows.has_value()) return launched;
   some.clear();
@@ -262,29 +300,33 @@ bool Pipeline::DeviceAgrees(const Step& step, size_t range,
   return true;
 }
 
-void Pipeline::Continue(const Step& step, size_t range,
-                        std::span<const Continuation> continuations) {
+void Pipeline::Continue(const Step& step, size_t range) {
   Group& group = *step.ranges[range].group;
+  const Decoded& decoded = decoded_[range];
   if (step.assumptions.empty() || step.assumptions[range].rows.empty()) {
-    scheduler_.Fork(group, continuations);
+    scheduler_.Fork(group, decoded.rows);
     return;
   }
-  Settle(group, step.assumptions[range], continuations);
+  const Assumption& assumption = step.assumptions[range];
+  const std::span<const LandedRow> landed =
+      std::span(landed_).subspan(assumption.first_token_word, decoded.rows.size());
+  Settle(group, assumption, decoded, landed);
   if (empty()) return;
   Step& behind = steps_.back();
   const std::optional<size_t> next = behind.FindRange(group);
   if (!next.has_value()) return;
+  if (AreAll(landed, static_cast<size_t>(behind.ranges[*next].count))) return;
   std::vector<int32_t>& live_rows = behind.live_rows[*next].emplace();
-  for (const Continuation& row : continuations) live_rows.push_back(row.assumed);
+  for (const LandedRow& row : landed) live_rows.push_back(row.assumed);
 }
 
-void Pipeline::Settle(Group& group, const Assumption& assumption,
-                      std::span<const Continuation> continuations) {
+void Pipeline::Settle(Group& group, const Assumption& assumption, const Decoded& decoded,
+                      std::span<const LandedRow> landed) {
   const Sequence& first = group.rows.front();
   const bool launched = first.num_computed == static_cast<int32_t>(first.tokens.size());
   if (assumption.parents_unknown && !launched) {
     // No step has been given the rows: they fork as if nothing had been assumed.
-    forks_.assign(continuations.begin(), continuations.end());
+    forks_.assign(decoded.rows.begin(), decoded.rows.end());
     for (Continuation& fork : forks_) fork.num_dropped = 1;
     scheduler_.Fork(group, forks_);
     return;
@@ -293,20 +335,34 @@ void Pipeline::Settle(Group& group, const Assumption& assumption,
     // Beams that the search did not find stay where they are (AdvanceBeamsParams).
     parents_.resize(group.rows.size());
     std::iota(parents_.begin(), parents_.end(), 0);
-    for (const Continuation& next : continuations) parents_[next.assumed] = next.parent;
+    for (const LandedRow& row : landed) parents_[row.assumed] = row.parent;
     scheduler_.Reorder(group, parents_);
   }
   known_rows_.clear();
-  for (const Continuation& next : continuations) known_rows_.push_back({next.assumed, next.token});
+  for (const LandedRow& row : landed) known_rows_.push_back({row.assumed, row.token});
   scheduler_.Settle(group, known_rows_);
 }
 
 void Pipeline::RemoveDone() {
-  if (!empty()) {
-    scheduler_.RemoveDone(steps_.back().ended);
-  } else {
-    scheduler_.RemoveDone();
+  if (!empty()) return scheduler_.RemoveDone(steps_.back().ended);
+  std::vector<std::unique_ptr<Group>> ended;
+  scheduler_.RemoveDone(ended);
+  LetGo(ended);
+}
+
+void Pipeline::LetGo(std::vector<std::unique_ptr<Group>>& groups) {
+  for (std::unique_ptr<Group>& group : groups) {
+    // What others count or hold by it ends here.
+    group->ticket = Ticket();
+    group->work = WorkShare();
+    group->sink.reset();
+    ended_.push_back(std::move(group));
   }
+  groups.clear();
+}
+
+void Pipeline::FreeEnded(absl::FunctionRef<bool()> may_go_on) {
+  while (!ended_.empty() && (ended_.size() > kMostEnded || may_go_on())) ended_.pop_back();
 }
 
 }  // namespace beamline

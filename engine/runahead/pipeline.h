@@ -32,13 +32,28 @@ namespace beamline {
 
 class Pipeline {
  public:
-  // What a group makes of its results: its next rows; nullopt: they are no results. Uses nothing
-  // but the group, since groups are asked beside each other (Parallel).
-  using Decode = absl::FunctionRef<std::optional<std::vector<Continuation>>(
+  static constexpr size_t kMostEnded = 1024;
+
+  // What a group makes of its results: its next rows, as its decoder has them; nullopt: they are no
+  // results. Uses nothing but the group, since groups are asked beside each other (Parallel).
+  using Decode = absl::FunctionRef<std::optional<std::span<const Continuation>>(
       Group& group, std::span<const RowResult> results)>;
-  // Is told of every group whether Decode knew its results. In turn, on the caller's thread. Its
-  // rows are not looked at when the group is done then.
-  using Advance = absl::FunctionRef<void(Group& group, bool decoded)>;
+  // Where a group stands after its results.
+  struct Progress {
+    bool decoded = false;  // whether Decode knew them; if not, there is nothing else to tell
+    bool finished = false;
+    int32_t num_generated_tokens = 0;
+    int64_t num_computed_tokens = 0;
+  };
+  // A row that was assumed and has come true.
+  struct LandedRow {
+    int32_t assumed = 0;  // its number among those that were assumed
+    int32_t parent = 0;
+    int32_t token = 0;
+  };
+  // Is told of every group. In turn, on the caller's thread, which does not ask the decoder what is
+  // told: another thread's cache has it. Its rows are not looked at when the group is done then.
+  using Advance = absl::FunctionRef<void(Group& group, const Progress& progress)>;
   using DeviceSteps = std::vector<std::unique_ptr<DeviceStep>>;
 
   // Calls its argument for ranges that together are [0, count): once, on the caller's thread, or on
@@ -67,8 +82,13 @@ class Pipeline {
   // Waits for the results of the earliest step under way, hands them to the groups that are not
   // done, and gives these their next rows. An error is the step's. REQUIRES: !empty().
   absl::StatusOr<StepReport> Land(Decode decode, Advance advance);
-  // Lets go of the groups that are done, as soon as no step refers to them.
+  // Lets go of the groups that are done, as soon as no step refers to them. Their memory is kept
+  // until FreeEnded.
   void RemoveDone();
+  // Frees groups that were let go of, one after the other while `may_go_on` says so, and at once
+  // those beyond kMostEnded: hundreds that end together take milliseconds, in which the device
+  // would wait.
+  void FreeEnded(absl::FunctionRef<bool()> may_go_on);
 
  private:
   // What was assumed of a group, for the time from planning the next step to landing this one.
@@ -79,6 +99,13 @@ class Pipeline {
     // The rows stand for the rows of the same numbers, but each may turn out to descend from any of
     // them: they have that row's blocks and tokens until it is known.
     bool parents_unknown = false;
+  };
+
+  // What a group has made of its results, and what of it the caller's thread needs.
+  struct Decoded {
+    std::span<const Continuation> rows;  // the decoder's
+    Progress progress;
+    bool device_agrees = true;  // it went on with the beams that the decoder says
   };
 
   // A step under way. "Of each range": entry i of the vector is that of ranges[i]'s group.
@@ -103,6 +130,7 @@ class Pipeline {
     int32_t LaunchedRow(size_t range, int32_t row) const;
   };
 
+  void LetGo(std::vector<std::unique_ptr<Group>>& groups);
   void AssumeRows(Step& step, size_t range, std::span<const AssumedRow> rows);
   // The step that the one being launched goes on from; null: none.
   Step* StepBefore() { return num_lanes() > 1 || empty() ? nullptr : &steps_.back(); }
@@ -117,7 +145,7 @@ class Pipeline {
   void CollectRequests(Step& step);
   void AppendSearch(const LogitsRange& range, const Assumption* assumption, Step& step,
                     size_t index);
-  // What each group that is not done makes of its results, to advanced_.
+  // What each group that is not done makes of its results, to decoded_.
   void DecodeAll(const Step& step, Decode decode);
   void ForRanges(size_t count, absl::FunctionRef<void(size_t begin, size_t end)> body) const;
   // The results of a range's live rows; of some of them in `some`.
@@ -126,18 +154,20 @@ class Pipeline {
   // Whether the device went on with the beams that the decoder says.
   static bool DeviceAgrees(const Step& step, size_t range,
                            std::span<const Continuation> continuations);
+  Decoded DecodeRange(const Step& step, size_t range, Decode decode, std::vector<RowResult>& some);
   // The group's next rows, or those that were assumed and have come true.
-  void Continue(const Step& step, size_t range, std::span<const Continuation> continuations);
-  void Settle(Group& group, const Assumption& assumption,
-              std::span<const Continuation> continuations);
+  void Continue(const Step& step, size_t range);
+  void Settle(Group& group, const Assumption& assumption, const Decoded& decoded,
+              std::span<const LandedRow> landed);
 
   const DeviceSteps device_steps_;
   Scheduler& scheduler_;
   const Parallel parallel_;
   size_t next_device_step_ = 0;
   int32_t next_lane_ = 0;
-  bool idle_ = false;       // the last Launch found nothing to compute
-  std::deque<Step> steps_;  // under way, in the order of their launch
+  bool idle_ = false;                          // the last Launch found nothing to compute
+  std::deque<Step> steps_;                     // under way, in the order of their launch
+  std::vector<std::unique_ptr<Group>> ended_;  // to be freed, and nobody's any more
   Clock::time_point last_landing_;
 
   // Of the step being launched or landed; kept for their memory.
@@ -145,7 +175,8 @@ class Pipeline {
   std::vector<const RowRequest*> requests_;
   std::vector<BeamSearch> searches_;
   std::vector<std::optional<std::span<const AssumedRow>>> assumed_;  // of each range
-  std::vector<std::optional<std::vector<Continuation>>> advanced_;   // of each range
+  std::vector<Decoded> decoded_;                                     // of each range
+  std::vector<LandedRow> landed_;                                    // as Step::token_words
   std::vector<int32_t> parents_;
   std::vector<Continuation> forks_;
   std::vector<KnownRow> known_rows_;

@@ -29,7 +29,9 @@ class RankedStep final : public DeviceStep {
     return first().TokenWord(request, draw);
   }
   BeamWords SearchWords(int32_t search) const override { return first().SearchWords(search); }
-  std::span<const RowResult> results() const override { return first().results(); }
+  std::span<const RowResult> Results(size_t first, size_t count) override {
+    return steps_.front()->Results(first, count);
+  }
   std::span<const int32_t> HostWords(int32_t word, size_t count) const override {
     return first().HostWords(word, count);
   }

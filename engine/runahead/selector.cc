@@ -56,7 +56,8 @@ absl::Status Selector::Start(const Tensor& logits, absl::FunctionRef<Tensor(int6
 
 absl::Status Selector::Wait() {
   BEAMLINE_RETURN_IF_ERROR(read_back_->Wait());
-  ReadResults();
+  results_.resize(counts_.size());
+  if (renormalizes_) renormalized_.resize(counts_.size() * max_count_);
   return absl::OkStatus();
 }
 
@@ -73,22 +74,24 @@ BeamWords Selector::SearchWords(int32_t search) const {
 }
 
 void Selector::Collect(std::span<const RowRequest* const> requests) {
-  edits_.clear();
-  normalize_first_.clear();
-  counts_.clear();
+  const size_t num_rows = requests.size();
+  edits_.resize(num_rows);
+  normalize_first_.resize(num_rows);
+  renormalize_.resize(num_rows);
+  counts_.resize(num_rows);
+  first_draws_.resize(num_rows);
   samples_.clear();
-  first_draws_.clear();
-  renormalize_.clear();
   max_count_ = 0;
-  for (const RowRequest* request : requests) {
-    edits_.push_back(request->edits);
-    normalize_first_.push_back(NormalizationFor(*request));
-    renormalize_.push_back(request->renormalize ? 1 : 0);
-    counts_.push_back(request->num_candidates);
-    max_count_ = std::max(max_count_, request->num_candidates);
-    first_draws_.push_back(static_cast<int32_t>(samples_.size()));
-    for (SampleRow sample : request->samples) {
-      sample.row = static_cast<int32_t>(counts_.size()) - 1;
+  for (size_t row = 0; row < num_rows; ++row) {
+    const RowRequest& request = *requests[row];
+    edits_[row] = request.edits;
+    normalize_first_[row] = NormalizationFor(request);
+    renormalize_[row] = request.renormalize ? 1 : 0;
+    counts_[row] = request.num_candidates;
+    max_count_ = std::max(max_count_, request.num_candidates);
+    first_draws_[row] = static_cast<int32_t>(samples_.size());
+    for (SampleRow sample : request.samples) {
+      sample.row = static_cast<int32_t>(row);
       samples_.push_back(sample);
     }
   }
@@ -195,30 +198,31 @@ void Selector::AdvanceBeams(std::span<const BeamSearch> searches, const int32_t*
   backend_.AdvanceBeams(params);
 }
 
-void Selector::ReadResults() {
-  results_.assign(counts_.size(), RowResult());
-  if (renormalizes_) renormalized_.resize(counts_.size() * max_count_);
-  for (size_t row = 0; row < counts_.size(); ++row) {
-    RowResult& result = results_[row];
-    const size_t first = row * max_count_;
-    const auto count = static_cast<size_t>(counts_[row]);
-    result.values = HostWords<float>(layout_.values + first, count);
-    if (renormalize_[row] != 0) {
-      const float normalizer = HostWords<float>(layout_.renormalizers + row, 1)[0];
-      const auto renormalized = std::span(renormalized_).subspan(first, count);
-      std::ranges::transform(result.values, renormalized.begin(),
-                             [&](float value) { return value - normalizer; });
-      result.values = renormalized;
-    }
-    result.raw_values = HostWords<float>(layout_.raw_values + first, count);
-    result.ids = HostWords<int32_t>(layout_.ids + first, count);
-    result.log_normalizer = HostWords<float>(layout_.log_normalizers + row, 1)[0];
-    const auto draw = static_cast<size_t>(first_draws_[row]);
-    const size_t end =
-        row + 1 < counts_.size() ? static_cast<size_t>(first_draws_[row + 1]) : samples_.size();
-    result.sampled_ids = HostWords<int32_t>(layout_.sampled_ids + draw, end - draw);
-    result.sampled_values = HostWords<float>(layout_.sampled_values + draw, end - draw);
+std::span<const RowResult> Selector::Results(size_t first, size_t count) {
+  for (size_t row = first; row < first + count; ++row) ReadResult(row);
+  return std::span(results_).subspan(first, count);
+}
+
+void Selector::ReadResult(size_t row) {
+  RowResult& result = results_[row];
+  const size_t first = row * max_count_;
+  const auto count = static_cast<size_t>(counts_[row]);
+  result.values = HostWords<float>(layout_.values + first, count);
+  if (renormalize_[row] != 0) {
+    const float normalizer = HostWords<float>(layout_.renormalizers + row, 1)[0];
+    const auto renormalized = std::span(renormalized_).subspan(first, count);
+    std::ranges::transform(result.values, renormalized.begin(),
+                           [&](float value) { return value - normalizer; });
+    result.values = renormalized;
   }
+  result.raw_values = HostWords<float>(layout_.raw_values + first, count);
+  result.ids = HostWords<int32_t>(layout_.ids + first, count);
+  result.log_normalizer = HostWords<float>(layout_.log_normalizers + row, 1)[0];
+  const auto draw = static_cast<size_t>(first_draws_[row]);
+  const size_t end =
+      row + 1 < counts_.size() ? static_cast<size_t>(first_draws_[row + 1]) : samples_.size();
+  result.sampled_ids = HostWords<int32_t>(layout_.sampled_ids + draw, end - draw);
+  result.sampled_values = HostWords<float>(layout_.sampled_values + draw, end - draw);
 }
 
 }  // namespace beamline

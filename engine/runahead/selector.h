@@ -38,9 +38,9 @@ class Selector {
                      std::span<const BeamSearch> searches, const int32_t* words);
   // Whether Wait will not wait.
   bool Done() { return read_back_ == nullptr || read_back_->Done(); }
-  // The results of Start: one per request, valid until the next Start.
   absl::Status Wait();
-  std::span<const RowResult> results() const { return results_; }
+  // The results of Start, as DeviceStep's.
+  std::span<const RowResult> Results(size_t first, size_t count);
 
   // Where the device itself finds the tokens of the last Start, before anybody reads them.
   const int32_t* device_words() const { return static_cast<const int32_t*>(read_back_->device()); }
@@ -75,7 +75,7 @@ class Selector {
   absl::Status TopCandidates(const TopCandidatesParams& params);
   absl::Status Draw(const Tensor& logits, size_t first);
   void AdvanceBeams(std::span<const BeamSearch> searches, const int32_t* words);
-  void ReadResults();
+  void ReadResult(size_t row);
   template <typename T>
   T* DeviceWords(size_t offset) const {
     return static_cast<T*>(read_back_->device()) + offset;

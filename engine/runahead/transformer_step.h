@@ -51,7 +51,9 @@ class TransformerStep final : public DeviceStep {
     return selector_.TokenWord(request, draw);
   }
   BeamWords SearchWords(int32_t search) const override { return selector_.SearchWords(search); }
-  std::span<const RowResult> results() const override { return selector_.results(); }
+  std::span<const RowResult> Results(size_t first, size_t count) override {
+    return selector_.Results(first, count);
+  }
   std::span<const int32_t> HostWords(int32_t word, size_t count) const override {
     return selector_.HostInts(word, count);
   }

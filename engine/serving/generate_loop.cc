@@ -14,6 +14,7 @@ GenerateLoop::GenerateLoop(const StepLimits& limits, bool share_prefixes,
                            const LoopContext& context)
     : StepLoop(context),
       max_sequences_(limits.max_sequences),
+      frees_later_(context.backend.Records() && limits.num_lanes == 1),
       scheduler_(limits, share_prefixes),
       decode_threads_(DecodeThreadsFor(context.backend)),
       pipeline_(MakeDeviceSteps(context.transformer, context.backend), scheduler_,
@@ -28,6 +29,7 @@ void GenerateLoop::Run() {
     // launching.
     if (!context().backend.Records() && pipeline_.EarliestIsDone()) Land();
     const bool wait = scheduler_.empty() && pipeline_.empty();
+    if (wait) FreeEnded();
     if (!Receive(wait, posted, scheduler_.jobs())) break;
     const Clock::time_point now = Clock::now();
     // Something that runs shows how long requests take: only then is one given up for that.
@@ -67,9 +69,10 @@ void GenerateLoop::Launch(Clock::time_point now) {
 }
 
 void GenerateLoop::Land() {
+  FreeEnded();
   const absl::StatusOr<StepReport> landed = pipeline_.Land(
       [](Group& group, std::span<const RowResult> results) { return Decode(group, results); },
-      [this](Group& group, bool decoded) { Advance(group, decoded); });
+      [this](Group& group, const Pipeline::Progress& progress) { Advance(group, progress); });
   if (landed.ok()) {
     width_.AddStep(landed->num_sequences, landed->num_tokens,
                    std::chrono::duration<double>(landed->duration).count());
@@ -80,26 +83,26 @@ void GenerateLoop::Land() {
   RemoveFinished();
 }
 
-std::optional<std::vector<Continuation>> GenerateLoop::Decode(Group& group,
-                                                              std::span<const RowResult> results) {
+std::optional<std::span<const Continuation>> GenerateLoop::Decode(
+    Group& group, std::span<const RowResult> results) {
   if (!AreFinite(results)) return std::nullopt;
   return group.decoder->Advance(results);
 }
 
-void GenerateLoop::Advance(Group& group, bool decoded) {
-  if (!decoded) {
+void GenerateLoop::Advance(Group& group, const Pipeline::Progress& progress) {
+  if (!progress.decoded) {
     group.Answer(NotFiniteError(context().model, context().dtype));
     scheduler_.ForgetPrefixes();
     return;
   }
-  const int32_t generated = group.decoder->num_generated_tokens();
+  const int32_t generated = progress.num_generated_tokens;
   if (generated > 0 && group.first_token_time.count() < 0) {
     group.first_token_time = Clock::now() - group.rank.arrival;
   }
   stats().generated_tokens += std::max(0, generated - group.counted_tokens);
   group.counted_tokens = std::max(generated, group.counted_tokens);
-  CountServed(group.work.Reach(group.prompt_tokens + group.decoder->num_computed_tokens()));
-  if (group.decoder->finished()) {
+  CountServed(group.work.Reach(group.prompt_tokens + progress.num_computed_tokens));
+  if (progress.finished) {
     const Clock::time_point now = Clock::now();
     CountAnswer(group, now);
     group.Finish(now);
@@ -121,8 +124,15 @@ void GenerateLoop::FailStep(const absl::Status& error) {
 
 void GenerateLoop::RemoveFinished() {
   pipeline_.RemoveDone();
+  if (!frees_later_) pipeline_.FreeEnded([] { return true; });
   stats().used_blocks = scheduler_.pool().num_used();
   stats().running_sequences = scheduler_.num_running_rows();
+}
+
+void GenerateLoop::FreeEnded() {
+  if (!frees_later_) return;
+  pipeline_.FreeEnded(
+      [this] { return pipeline_.empty() ? !inbox().HasSomething() : !pipeline_.EarliestIsDone(); });
 }
 
 }  // namespace beamline

@@ -36,14 +36,17 @@ class GenerateLoop : public StepLoop<Group> {
   void Launch(Clock::time_point now);
   void Land();
   // A group's own part of its advance, beside others'; nullopt: NaN or infinity.
-  static std::optional<std::vector<Continuation>> Decode(Group& group,
-                                                         std::span<const RowResult> results);
-  void Advance(Group& group, bool decoded);
+  static std::optional<std::span<const Continuation>> Decode(Group& group,
+                                                             std::span<const RowResult> results);
+  void Advance(Group& group, const Pipeline::Progress& progress);
   void CountStep();
   void FailStep(const absl::Status& error);
   void RemoveFinished();
+  // Frees groups that have ended while nothing waits for this thread.
+  void FreeEnded();
 
   const int32_t max_sequences_;
+  const bool frees_later_;  // a device computes meanwhile, and says when it is done
   RunningWidth width_;
   Scheduler scheduler_;
   DecodeThreads decode_threads_;

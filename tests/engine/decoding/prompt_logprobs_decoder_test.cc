@@ -14,7 +14,7 @@ class OneTokenDecoder final : public GroupDecoder {
  public:
   int32_t max_rows() const override { return 1; }
   std::span<const RowRequest> Requests() override { return {&request_, 1}; }
-  std::vector<Continuation> Advance(std::span<const RowResult> results) override {
+  std::span<const Continuation> Advance(std::span<const RowResult> results) override {
     EXPECT_EQ(results.size(), 1u);
     best_ = results[0].ids[0];
     finished_ = true;

@@ -103,8 +103,8 @@ class DeviceBeams {
     BEAMLINE_CHECK(assumed->empty() || assumed->size() == static_cast<size_t>(beams->width));
     for (const AssumedRow& row : *assumed) {
       BEAMLINE_CHECK(row.choice == AssumedRow::Choice::kBeam);
-      edits_.push_back(row.request.edits == nullptr ? LogitsEdits() : *row.request.edits);
-      num_candidates_.push_back(row.request.num_candidates);
+      edits_.push_back(row.request->edits == nullptr ? LogitsEdits() : *row.request->edits);
+      num_candidates_.push_back(row.request->num_candidates);
     }
     assumed_ = true;
   }
@@ -204,7 +204,7 @@ ToyRun RunGroup(GroupDecoder& decoder, const ToyModel& model, TokenIds prompt,
                          row.sampled_values});
     }
     const DeviceBeams device_beams(decoder, results);
-    const std::vector<Continuation> continuations = decoder.Advance(results);
+    const std::span<const Continuation> continuations = decoder.Advance(results);
     device_beams.ExpectSame(decoder, continuations);
     BEAMLINE_CHECK(continuations.empty() == decoder.finished());
     std::vector<TokenIds> next;

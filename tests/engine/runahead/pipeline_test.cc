@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -76,7 +78,7 @@ class PipelineTest : public testing::Test {
         [](Group& group, std::span<const RowResult> results) {
           return std::optional(group.decoder->Advance(results));
         },
-        [&](Group&, bool decoded) { advanced += decoded ? 1 : 0; });
+        [&](Group&, const Pipeline::Progress& progress) { advanced += progress.decoded ? 1 : 0; });
     EXPECT_TRUE(landed.ok()) << landed.status();
     return advanced;
   }
@@ -215,6 +217,32 @@ TEST_F(PipelineTest, GroupsLastAsLongAsAStepRefersToThem) {
   EXPECT_FALSE(Launch());
 }
 
+TEST_F(PipelineTest, GroupsThatEndedAreFreedWhileThereIsTime) {
+  constexpr int kGroups = Pipeline::kMostEnded + 3;
+  std::vector<std::weak_ptr<const std::atomic<bool>>> parts;
+  std::vector<std::weak_ptr<GenerateSink>> sinks;
+  for (int i = 0; i < kGroups; ++i) {
+    Group& group = Add(FakeKind::kIndependent, 1);
+    group.cancelled = std::make_shared<std::atomic<bool>>(false);
+    parts.push_back(group.cancelled);
+    sinks.push_back(group.sink);
+    scheduler_.jobs().Drop(group);
+  }
+  const auto num_freed = [&] {
+    return std::ranges::count_if(parts, [](const auto& part) { return part.expired(); });
+  };
+  pipeline_.RemoveDone();
+  EXPECT_TRUE(std::ranges::all_of(sinks, [](const auto& sink) { return sink.expired(); }));
+  EXPECT_EQ(num_freed(), 0);
+  pipeline_.FreeEnded([] { return false; });  // those that are too many
+  EXPECT_EQ(num_freed(), 3);
+  int asked = 0;
+  pipeline_.FreeEnded([&] { return ++asked <= 5; });
+  EXPECT_EQ(num_freed(), 8);
+  pipeline_.FreeEnded([] { return true; });
+  EXPECT_EQ(num_freed(), kGroups);
+}
+
 // Of three lanes as many steps are under way, each behind its own last one alone.
 TEST_F(PipelineTest, EachLaneHasAStepUnderWay) {
   Scheduler scheduler({.num_blocks = 64, .num_lanes = 3}, /*share_prefixes=*/true);
@@ -232,8 +260,10 @@ TEST_F(PipelineTest, EachLaneHasAStepUnderWay) {
     const auto decode = [](Group& group, std::span<const RowResult> results) {
       return std::optional(group.decoder->Advance(results));
     };
-    EXPECT_TRUE(
-        pipeline.Land(decode, [&](Group& group, bool) { advanced.push_back(&group); }).ok());
+    const auto advance = [&](Group& group, const Pipeline::Progress&) {
+      advanced.push_back(&group);
+    };
+    EXPECT_TRUE(pipeline.Land(decode, advance).ok());
   };
   for (int i = 0; i < 3; ++i) {
     EXPECT_FALSE(pipeline.MustLand());

@@ -49,7 +49,39 @@ class FakeDecoder : public GroupDecoder {
     return BeamRequest{.width = max_rows_, .scores = scores_, .end_ids = {}};
   }
 
-  std::vector<Continuation> Advance(std::span<const RowResult> results) override {
+  std::span<const Continuation> Advance(std::span<const RowResult> results) override {
+    return next_ = Next(results);
+  }
+
+  std::optional<std::span<const AssumedRow>> Assume() override {
+    if (!RunsAhead()) return std::nullopt;
+    const auto live = static_cast<int32_t>(num_proposals_.size());
+    const bool search = kind_ == FakeKind::kSearch;
+    if (search && live != 1 && live != max_rows_) return std::nullopt;
+    assumed_.clear();
+    if (steps_left_ == 1) return assumed_;
+    const bool first = num_generated_ == 0;
+    const int32_t rows = first || search ? max_rows_ : live;
+    using enum AssumedRow::Choice;
+    for (int32_t row = 0; row < rows; ++row) {
+      assumed_.push_back({.parent = std::min(row, live - 1),
+                          .choice = search  ? kBeam
+                                    : first ? kDraw
+                                            : kBestCandidate,
+                          .index = row,
+                          .request = &assumed_request_});
+    }
+    return assumed_;
+  }
+
+  void Stop(FinishReason) override { steps_left_ = 0; }
+  bool finished() const override { return steps_left_ == 0; }
+  int32_t num_generated_tokens() const override { return num_generated_; }
+  std::vector<GenerateDelta> TakeDeltas() override { return {}; }
+  std::vector<GeneratedSequence> TakeSequences() override { return {}; }
+
+ private:
+  std::vector<Continuation> Next(std::span<const RowResult> results) {
     const auto live = static_cast<int32_t>(num_proposals_.size());
     const bool runs_ahead = RunsAhead();
     ++num_generated_;
@@ -86,34 +118,6 @@ class FakeDecoder : public GroupDecoder {
     return next;
   }
 
-  std::optional<std::span<const AssumedRow>> Assume() override {
-    if (!RunsAhead()) return std::nullopt;
-    const auto live = static_cast<int32_t>(num_proposals_.size());
-    const bool search = kind_ == FakeKind::kSearch;
-    if (search && live != 1 && live != max_rows_) return std::nullopt;
-    assumed_.clear();
-    if (steps_left_ == 1) return assumed_;
-    const bool first = num_generated_ == 0;
-    const int32_t rows = first || search ? max_rows_ : live;
-    using enum AssumedRow::Choice;
-    for (int32_t row = 0; row < rows; ++row) {
-      assumed_.push_back({.parent = std::min(row, live - 1),
-                          .choice = search  ? kBeam
-                                    : first ? kDraw
-                                            : kBestCandidate,
-                          .index = row,
-                          .request = {}});
-    }
-    return assumed_;
-  }
-
-  void Stop(FinishReason) override { steps_left_ = 0; }
-  bool finished() const override { return steps_left_ == 0; }
-  int32_t num_generated_tokens() const override { return num_generated_; }
-  std::vector<GenerateDelta> TakeDeltas() override { return {}; }
-  std::vector<GeneratedSequence> TakeSequences() override { return {}; }
-
- private:
   // These take their tokens from the results, so they can be assumed.
   bool RunsAhead() const { return kind_ == FakeKind::kIndependent || kind_ == FakeKind::kSearch; }
 
@@ -146,6 +150,8 @@ class FakeDecoder : public GroupDecoder {
   std::vector<RowRequest> requests_;
   std::vector<float> scores_;
   std::vector<AssumedRow> assumed_;
+  const RowRequest assumed_request_;
+  std::vector<Continuation> next_;           // of the last step
   std::vector<size_t> num_proposals_ = {0};  // of each live row
 };
 

@@ -47,7 +47,9 @@ class FakeStep final : public DeviceStep {
     return request * (1 + kMaxDraws) + 1 + draw;
   }
   BeamWords SearchWords(int32_t search) const override { return beams[search]; }
-  std::span<const RowResult> results() const override { return results_; }
+  std::span<const RowResult> Results(size_t first, size_t count) override {
+    return std::span(results_).subspan(first, count);
+  }
   std::span<const int32_t> HostWords(int32_t word, size_t count) const override {
     return std::span(chosen).subspan(word, count);
   }

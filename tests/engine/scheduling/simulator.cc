@@ -123,6 +123,7 @@ class Simulator {
     }
     if (pipeline_.MustLand()) Land();
     pipeline_.RemoveDone();
+    pipeline_.FreeEnded([] { return true; });
     for (const auto& group : scheduler_.groups()) CheckGroup(*group);
   }
 
@@ -377,8 +378,8 @@ class Simulator {
           if (results.size() != group.decoder->Requests().size()) differ = true;
           return std::optional(group.decoder->Advance(results));
         },
-        [this](Group& group, bool /*decoded*/) {
-          if (!group.decoder->finished()) return;
+        [this](Group& group, const Pipeline::Progress& progress) {
+          if (!progress.finished) return;
           group.done = true;
           ++result_.finished;
           result_.cached_tokens += group.cached_tokens;
