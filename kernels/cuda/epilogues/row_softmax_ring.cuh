@@ -173,12 +173,13 @@ struct RingGroup {
     return ToFloat(reinterpret_cast<const T*>(at)[edge - span.origin * kSize]);
   }
 
-  // Tells that the stage before this one is read, once its bulk copies have.
+  // Tells that the stage before this one is read, once its bulk copies have. Every lane tells of
+  // its own accesses: racecheck follows these alone.
   __device__ void Release() {
-    if (stored >= 0 && lane == 0) {
-      WaitForStoresToRead<0>();
-      Arrive(shared.empty[stored]);
-    }
+    if (stored < 0) return;
+    if (lane == 0) WaitForStoresToRead<0>();
+    __syncwarp();
+    Arrive(shared.empty[stored]);
   }
 
   // The place in a stage where the u-th units of this warp begin.
@@ -281,7 +282,7 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
   if (threadIdx.x == 0) {
     for (int i = 0; i < ring.num_stages; ++i) {
       InitBarrier(shared.full[i], 1);
-      InitBarrier(shared.empty[i], S::kWarps);
+      InitBarrier(shared.empty[i], S::kThreads);
     }
     for (auto& group : shared.groups) {
       for (SharedBarrier& barrier : group.exchanged) InitBarrier(barrier, 1);
