@@ -251,6 +251,7 @@ __global__ void __launch_bounds__(S::kThreads, kFewestBlocks<S>)
 }
 
 constexpr int kMergeWarps = 4;
+constexpr int kMergedAtOnce = 16;  // splits whose sums a lane loads together
 
 // A warp per row of a sequence, a lane per split and then per four elements.
 // Grid: (key-value heads x num_rows / kMergeWarps, sequences). Bound by latency, or by memory: the
@@ -258,38 +259,51 @@ constexpr int kMergeWarps = 4;
 template <typename T>
 __global__ void __launch_bounds__(kMergeWarps* kWarpSize)
     MergeGroupSplitsKernel(AttentionArgs<T> args, GroupSplits splits, Divisor group_size) {
-  WaitForEarlierKernels();
   const int at = blockIdx.x * kMergeWarps + static_cast<int>(threadIdx.x) / kWarpSize;
   const int rows_of_sequence = args.num_kv_heads * splits.num_rows;
-  if (at >= rows_of_sequence) return;
   const int64_t first_split = (int64_t{blockIdx.y} * rows_of_sequence + at) * splits.count;
   const int lane = threadIdx.x % kWarpSize;
-  float2 weight = {-INFINITY, 0.0f};
-  if (lane < splits.count) weight = splits.weights[first_split + lane];
-  const SequenceSpan span = SpanOf(args, splits.first_sequence + static_cast<int>(blockIdx.y));
+  const SequenceSpan span = EarlySpanOf(args, splits.first_sequence + static_cast<int>(blockIdx.y));
   const int row = at % splits.num_rows;
   const BlockRows rows = RowsOfBlock(args, span, at / splits.num_rows, group_size, splits.num_rows);
-  if (row >= rows.count) return;
-  const float maximum = WarpMax(weight.x);
-  const float shift = maximum == -INFINITY ? 0.0f : maximum;
-  const float share = exp2f(weight.x - shift);
-  const float total = WarpSum(weight.y * share);
-  const float scale = total == 0.0f ? 0.0f : 1.0f / total;
-  // The sums of splits past the context were never written.
-  const int used = kWarpSize - __clz(__ballot_sync(kFullMask, weight.x != -INFINITY));
+  // The sums of splits past the context are never written.
+  const int written = max(1, CeilDiv(span.context, splits.KeysOf(span.context)));
+  WaitForEarlierKernels();
+  if (at >= rows_of_sequence || row >= rows.count) return;
+  float2 weight = {-INFINITY, 0.0f};
+  if (lane < splits.count) weight = splits.weights[first_split + lane];
+  const float* const sums = splits.sums + first_split * args.head_dim;
   T* const output =
       args.output + rows.Token(row) * args.output_stride + rows.Head(row) * args.head_dim;
-  const float* const sums = splits.sums + first_split * args.head_dim;
   for (int first = 0; first < args.head_dim; first += 4 * kWarpSize) {
     const int column = min(first + 4 * lane, args.head_dim - 4);
+    // Together with the weights, so that both wait for memory once.
+    float parts[kMergedAtOnce][4];
+#pragma unroll
+    for (int s = 0; s < kMergedAtOnce; ++s) {
+      if (s < written) LoadFloats(sums + s * args.head_dim + column, parts[s]);
+    }
+    const float maximum = WarpMax(weight.x);
+    const float shift = maximum == -INFINITY ? 0.0f : maximum;
+    const float share = exp2f(weight.x - shift);
+    const float total = WarpSum(weight.y * share);
+    const float scale = total == 0.0f ? 0.0f : 1.0f / total;
+    const int used = kWarpSize - __clz(__ballot_sync(kFullMask, weight.x != -INFINITY));
     float sum[4] = {};
-#pragma unroll 8
-    for (int s = 0; s < used; ++s) {
-      float part[4];
-      LoadFloats(sums + s * args.head_dim + column, part);
+    const auto add = [&](int s, const float(&part)[4]) {
       const float share_of_split = __shfl_sync(kFullMask, share, s);
 #pragma unroll
       for (int j = 0; j < 4; ++j) sum[j] += part[j] * share_of_split;
+    };
+#pragma unroll
+    for (int s = 0; s < kMergedAtOnce; ++s) {
+      if (s < used) add(s, parts[s]);
+    }
+#pragma unroll 8
+    for (int s = kMergedAtOnce; s < used; ++s) {
+      float part[4];
+      LoadFloats(sums + s * args.head_dim + column, part);
+      add(s, part);
     }
 #pragma unroll
     for (int j = 0; j < 4; ++j) sum[j] *= scale;
