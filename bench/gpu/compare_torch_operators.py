@@ -11,6 +11,7 @@ import argparse
 import json
 import re
 import statistics
+import subprocess
 import time
 
 import torch
@@ -18,21 +19,28 @@ import torch
 ROUNDS = 9
 ROUND_SECONDS = 0.02
 ROTATION_BYTES = 512 << 20
+TURNS = 7
+TURN_SECONDS = 0.3
 TYPES = {"float16": torch.float16, "float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
-def median_us(run):
-    def round_of(calls, first):
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
-        for call in range(first, first + calls):
-            run(call)
-        torch.cuda.synchronize()
-        return (time.perf_counter() - begin) / calls
+def round_of(run, calls, first=0):
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    for call in range(first, first + calls):
+        run(call)
+    torch.cuda.synchronize()
+    return (time.perf_counter() - begin) / calls
 
-    round_of(2, 0)
-    calls = max(2, min(1000, int(ROUND_SECONDS / round_of(3, 2))))
-    return 1e6 * statistics.median(round_of(calls, 5 + i * calls) for i in range(ROUNDS))
+
+def round_us(run, seconds):
+    return 1e6 * round_of(run, max(2, int(seconds / round_of(run, 2))))
+
+
+def median_us(run):
+    round_of(run, 2)
+    calls = max(2, min(1000, int(ROUND_SECONDS / round_of(run, 3, 2))))
+    return 1e6 * statistics.median(round_of(run, calls, 5 + i * calls) for i in range(ROUNDS))
 
 
 def time_softmax(dtype, rows, width):
@@ -44,10 +52,17 @@ def time_softmax(dtype, rows, width):
     return us, 2 * nbytes / us * 1e-3
 
 
-def time_products(m, k, n):
-    a = torch.rand(m, k, device="cuda", dtype=torch.float16) * 2 - 1
-    b = torch.rand(k, n, device="cuda", dtype=torch.float16) * 2 - 1
-    bias = torch.rand(n, device="cuda", dtype=torch.float16)
+def uniform(*shape):
+    """The numbers of cuda_library_bench: torch.rand in float16 has fewer bits, and a GPU at its power limit runs faster on them."""
+    matrix = torch.empty(*shape, device="cuda", dtype=torch.float16)
+    for part in matrix.split(4096):
+        part.copy_(torch.rand(part.shape, device="cuda") * 2 - 1)
+    return matrix
+
+
+def products(m, k, n):
+    """{epilogue of cuda_library_bench: the same work in PyTorch}."""
+    a, b, bias = uniform(m, k), uniform(k, n), uniform(n)
     mask = torch.rand(m, n, device="cuda") < 0.5
     out = torch.empty(m, n, device="cuda", dtype=torch.float16)
 
@@ -56,11 +71,25 @@ def time_products(m, k, n):
         out.mul_(mask)
         return out.sum(0)
 
-    return {
-        "none": median_us(lambda _: torch.mm(a, b, out=out)),
-        "relu_bias": median_us(lambda _: torch._addmm_activation(bias, a, b)),
-        "drelu_bgrad": median_us(masked_with_sum),
-    }
+    return {"none": lambda _: torch.mm(a, b, out=out), "relu_bias": lambda _: torch._addmm_activation(bias, a, b),
+            "drelu_bgrad": masked_with_sum}
+
+
+def products_in_turns(program, names, m, k, n):
+    """({epilogue: microseconds} of cuda_library_bench, the same of PyTorch): medians of turns of TURN_SECONDS, of which each work has one
+    after the other and the first round is not counted. So the power limit's clock is the same for both."""
+    peers = products(m, k, n)
+    own_us, peer_us = {name: [] for name in names}, {name: [] for name in peers}
+    with subprocess.Popen([program, "turns"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as bench:
+        for _ in range(TURNS + 1):
+            for name in names:
+                bench.stdin.write(f"{name} {TURN_SECONDS}\n")
+                bench.stdin.flush()
+                own_us[name].append(float(bench.stdout.readline()))
+                if name in peers:
+                    peer_us[name].append(round_us(peers[name], TURN_SECONDS))
+        bench.stdin.close()
+    return tuple({name: statistics.median(us[1:]) for name, us in both.items()} for both in (own_us, peer_us))
 
 
 def main():
@@ -81,7 +110,7 @@ def main():
     shapes = {tuple(map(int, found.groups())) for name in lines
               if (found := re.fullmatch(r"product float16 none (\d+) x (\d+) x (\d+)", name))}
     for m, k, n in shapes:
-        torch_us = time_products(m, k, n)
+        torch_us = {name: median_us(run) for name, run in products(m, k, n).items()}
         plain = lines[f"product float16 none {m} x {k} x {n}"]["us"]
         for name, line in lines.items():
             found = re.fullmatch(rf"product float16 (\w+) {m} x {k} x {n}", name)

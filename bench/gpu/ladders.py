@@ -11,7 +11,7 @@ gpt2         all logits of 12 texts of 1,024 tokens, GPT-2 124M in bfloat16: PyT
 bert         BERT-base, 32 tokens, 1 and 100 to 500 texts, float16
 translation  Transformer-base, beam 4, 1 and 256 texts, 32, 64 and 128 tokens, float32 and float16
 
---lines: what cuda_library_bench has measured; products and softmax stand beside it. The last two have FasterTransformer's own
+--lines: what cuda_library_bench has measured: softmax stands beside it, and products take turns with PyTorch's anew. The last two have FasterTransformer's own
 tables, of a V100 and a T4, beside them (its README, versions 1.0, 2.0 and 2.1). --quick is for dry runs.
 """
 
@@ -24,7 +24,7 @@ import subprocess
 import peer_operators
 import timing
 import torch
-from compare_torch_operators import time_products
+from compare_torch_operators import products_in_turns
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 PRODUCT = (65536, 16384, 8192)
@@ -73,15 +73,15 @@ class Ladders(timing.Timing):
 
     def products(self):
         m, k, n = PRODUCT
-        lines = self.lines(rf"product float16 (\w+) {m} x {k} x {n}")
-        if not lines:
+        names = [match[1] for match, _ in self.lines(rf"product float16 (\w+) {m} x {k} x {n}")]
+        if not names:
             return
-        torch_us = time_products(m, k, n)
-        for match, line in lines:
-            peers = {"PyTorch, the plain product alone": torch_us["none"] * 1e-6}
-            if match[1] in torch_us and match[1] != "none":
-                peers["PyTorch"] = torch_us[match[1]] * 1e-6
-            self.row(match[1], "ms", line["us"] * 1e-6, peers, tflops=2 * m * k * n / line["us"] * 1e-6)
+        own_us, peer_us = products_in_turns(os.path.join(self.options.bin, "cuda_library_bench"), names, m, k, n)
+        for name in names:
+            peers = {"PyTorch, the plain product alone": peer_us["none"] * 1e-6}
+            if name in peer_us and name != "none":
+                peers["PyTorch"] = peer_us[name] * 1e-6
+            self.row(name, "ms", own_us[name] * 1e-6, peers, tflops=2 * m * k * n / own_us[name] * 1e-6)
 
     def softmax(self):
         for match, line in self.lines(r"softmax float16 4096 x (\d+)"):

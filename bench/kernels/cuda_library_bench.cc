@@ -4,8 +4,12 @@
 // bench/gpu/compare_torch_operators.py sets beside PyTorch.
 //
 //   cuda_library_bench RESULTS.json [SMALL | softmax]
+//   cuda_library_bench turns
 //
-// SMALL: a sixteenth of the rows of every product; softmax: that alone
+// SMALL: a sixteenth of the rows of every product; softmax: that alone; turns: only the products
+// with epilogues, each when a line "EPILOGUE SECONDS" on standard input asks for it, back to back
+// for so long. The microseconds of a call are the answer, so that another program's turns may come
+// between (bench/gpu/compare_torch_operators.py).
 //
 // Variants of a product take turns in every round, because clocks drift by more than they differ.
 #include <algorithm>
@@ -35,6 +39,11 @@ constexpr double kRoundSeconds = 0.02;
 // Calls of one recording: what a launch costs the host does not show.
 constexpr int kRecordedCalls = 32;
 constexpr size_t kRotationBytes = size_t{512} << 20;  // many times the L2
+constexpr double kMemoryFraction = 0.7;  // the rest is for the programs whose turns come between
+
+// The product of the targets.
+constexpr struct { int64_t m, k, n; } kProduct = {65536, 16384, 8192};
+constexpr int64_t kSmallRows = 4096;
 
 struct Work {
   std::string name;
@@ -47,7 +56,7 @@ struct Work {
 class Bench {
  public:
   Bench() {
-    auto backend = cuda::CudaBackend::Create(0);
+    auto backend = cuda::CudaBackend::Create(0, {.fraction = kMemoryFraction});
     if (!backend.ok()) fmt::print(stderr, "{}\n", backend.status().ToString());
     BEAMLINE_CHECK(backend.ok());
     backend_ = *std::move(backend);
@@ -73,6 +82,11 @@ class Bench {
     buffers_.clear();
   }
   uint64_t NextRecording() { return ++last_recording_; }
+  // Seconds a call of at least two, back to back for about `seconds`.
+  double Turn(const Work& work, double seconds) {
+    const int calls = std::max(2, static_cast<int>(seconds / Round(work, 2)));
+    return Round(work, calls);
+  }
 
   // Medians over rounds in which every work has its turn.
   void Time(const std::vector<Work>& works) {
@@ -134,7 +148,7 @@ class Bench {
 };
 
 // The plain product and its epilogues at one size.
-void TimeEpilogues(Bench& bench, int64_t m, int64_t k, int64_t n) {
+std::vector<Work> Epilogues(Bench& bench, int64_t m, int64_t k, int64_t n) {
   const DType dtype = DType::kFloat16;
   LtProduct plain = {.a = bench.Random({m, k}, dtype), .b = bench.Random({k, n}, dtype)};
   plain.d = bench.Uninitialized({m, n}, dtype);
@@ -160,8 +174,21 @@ void TimeEpilogues(Bench& bench, int64_t m, int64_t k, int64_t n) {
                        if (!status.ok()) fmt::print(stderr, "{}\n", status.ToString());
                      }});
   }
-  bench.Time(works);
-  bench.Clear();
+  return works;
+}
+
+void TakeTurns(Bench& bench) {
+  const std::vector<Work> works = Epilogues(bench, kProduct.m, kProduct.k, kProduct.n);
+  char name[32];
+  double seconds;
+  while (std::scanf("%31s %lf", name, &seconds) == 2) {
+    const std::string prefix = fmt::format("product float16 {} ", name);
+    for (const Work& work : works) {
+      if (!work.name.starts_with(prefix)) continue;
+      fmt::print("{:.3f}\n", bench.Turn(work, seconds) * 1e6);
+      std::fflush(stdout);
+    }
+  }
 }
 
 void TimeGroup(Bench& bench) {
@@ -236,14 +263,19 @@ void TimeSoftmax(Bench& bench, int64_t rows, int64_t width, DType dtype) {
 
 int Main(int argc, char** argv) {
   if (argc < 2) {
-    fmt::print(stderr, "usage: cuda_library_bench RESULTS.json [SMALL | softmax]\n");
+    fmt::print(stderr, "usage: cuda_library_bench RESULTS.json [SMALL | softmax] | turns\n");
     return 2;
   }
   Bench bench;
+  if (std::string_view(argv[1]) == "turns") {
+    TakeTurns(bench);
+    return 0;
+  }
   fmt::print("{}: {}\n", bench.backend().Name(), bench.backend().Description());
   const bool small = argc > 2;
   if (!small || std::string_view(argv[2]) != "softmax") {
-    TimeEpilogues(bench, small ? 4096 : 65536, 16384, 8192);
+    bench.Time(Epilogues(bench, small ? kSmallRows : kProduct.m, kProduct.k, kProduct.n));
+    bench.Clear();
     TimeGroup(bench);
     TimeFloat32(bench, small ? 2048 : 8192);
   }
