@@ -62,11 +62,10 @@ void Launch(Device& device, const LtProduct& p, float* partials, cudaStream_t st
   args.m = static_cast<int>(p.m());
   args.n = static_cast<int>(p.n());
   args.steps = static_cast<int>(CeilDiv(p.k(), kDepth));
-  args.row_tiles = static_cast<int>(CeilDiv(p.m(), kRows * kCluster));
-  args.column_tiles = CeilDiv(args.n, kColumns);
-  args.panel = std::min(kPanelColumns / kColumns, args.column_tiles);
-  const int64_t clusters = std::min(int64_t{args.row_tiles} * args.column_tiles,
-                                    int64_t{device.num_multiprocessors() / kCluster});
+  args.tiles.rows = static_cast<int>(CeilDiv(p.m(), kRows * kCluster));
+  args.tiles.columns = CeilDiv(args.n, kColumns);
+  args.tiles.panel = std::min(kPanelColumns / kColumns, args.tiles.columns);
+  const int clusters = std::min(args.tiles.size(), device.num_multiprocessors() / kCluster);
   kernel<<<static_cast<unsigned>(clusters * kCluster), tile_product::kThreads, kBytes, stream>>>(
       maps, args);
   device.CheckLaunch("TileProduct");

@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/device/hopper.cuh"
 #include "kernels/cuda/device/thread_block_cluster.cuh"
+#include "kernels/cuda/device/tile_panels.cuh"
 
 namespace beamline::cuda::tile_product {
 
@@ -56,12 +57,8 @@ struct Args {
   float alpha;
   bool relu;
   int m, n;
-  int steps;  // of kDepth along k
-  // The tiles in the order in which clusters take them: panels of `panel` tiles along a row, each
-  // from the first rows to the last, so that neighbours in this order share rows or columns in L2.
-  int row_tiles;  // of a cluster's rows each
-  int column_tiles;
-  int panel;
+  int steps;         // of kDepth along k
+  TilePanels tiles;  // of a cluster's rows each
 };
 
 struct Tile {
@@ -70,11 +67,8 @@ struct Tile {
 
 template <int kCluster, typename T>
 __device__ Tile TileAt(const Args<T>& args, int place, int rank) {
-  const int panel_size = args.row_tiles * args.panel;
-  const int panel = place / panel_size, rest = place - panel * panel_size;
-  const int width = min(args.panel, args.column_tiles - panel * args.panel);
-  const int row = rest / width;
-  return {(row * kCluster + rank) * kRows, (panel * args.panel + rest - row * width) * kColumns};
+  const TilePlace tile = args.tiles.At(place);
+  return {(tile.row * kCluster + rank) * kRows, tile.column * kColumns};
 }
 
 // What one thread of the copying warp does. The blocks of a cluster compute the same columns of
@@ -84,7 +78,7 @@ __device__ void CopyTiles(Shared<T>& shared, const Maps& maps, const Args<T>& ar
   constexpr int kBytes = (kRows + kColumns) * kDepth * static_cast<int>(sizeof(T));
   constexpr int kOwnColumns = kColumns / kCluster;
   constexpr int kBoxColumns = kTransposed ? kOwnColumns : kSwizzledColumns;
-  const int size = args.row_tiles * args.column_tiles;
+  const int size = args.tiles.size();
   const int clusters = static_cast<int>(gridDim.x) / kCluster;
   Ring<kStages> stage = {0, 1};  // nothing to wait for in the first round
   for (int place = static_cast<int>(blockIdx.x) / kCluster; place < size; place += clusters) {
@@ -125,7 +119,7 @@ struct Multiplier {
   Ring<kStages> stage;
 
   __device__ void Run() {
-    const int size = args.row_tiles * args.column_tiles;
+    const int size = args.tiles.size();
     const int clusters = static_cast<int>(gridDim.x) / kCluster;
     for (int place = static_cast<int>(blockIdx.x) / kCluster; place < size; place += clusters) {
       const Tile tile = TileAt<kCluster>(args, place, rank);
