@@ -27,6 +27,14 @@ __device__ inline void WaitForEarlierKernels() {
 #endif
 }
 
+// Called before WaitForEarlierKernels: the kernel after this one need not wait for that to come to
+// the multiprocessors. For a short kernel in front of one that has much to read before its turn.
+__device__ inline void LetNextKernelCome() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;\n" ::: "memory");
+#endif
+}
+
 // 16 bytes, past L1. The compiler leaves these loads where they are written.
 __device__ inline uint4 LoadEarly(const void* from) {
   uint4 value;

@@ -56,7 +56,7 @@ bool LaunchCluster(Device& device, const Params& params, const CudaWeight& weigh
 // left to be computed.
 template <typename Params>
 Params LaunchNorm(Device& device, const Params& params) {
-  Compute(device, InputNormOf(params));
+  NormBeforeProduct(device, InputNormOf(params));
   return ProductOfNormed(params);
 }
 

@@ -24,6 +24,7 @@ struct NormArgs {
   T* y;               // as x
   int64_t x_stride, residual_stride, sum_stride, addend_stride, y_stride;
   RowNorm<T> norm;
+  bool before_product;  // as NormBeforeProduct
 };
 
 // kSize columns of a row, the residual added and `sum` written. Both loads are under way together.
@@ -63,6 +64,7 @@ __global__ void NormKernel(NormArgs<T> args) {
       PrefetchRow(args.norm.bias, args.norm.hidden_size, threadIdx.x, blockDim.x);
     }
   }
+  if (args.before_product) LetNextKernelCome();
   WaitForEarlierKernels();
   std::conditional_t<kHeld, HeldRow<kSize>, SharedRow> row;
   if constexpr (!kHeld) row.values = shared;
@@ -221,7 +223,9 @@ int MostNormColumns(const Device& device) {
   return static_cast<int>((bytes - kStaticBytes) / static_cast<int64_t>(sizeof(float)));
 }
 
-void Compute(Device& device, const NormParams& params) {
+namespace {
+
+void LaunchNorm(Device& device, const NormParams& params, bool before_product) {
   const int64_t num_rows = params.x.num_rows();
   if (num_rows == 0) return;
   bool vectorizable = true;
@@ -241,6 +245,7 @@ void Compute(Device& device, const NormParams& params) {
     args.sum_stride = params.sum.row_stride;
     args.addend_stride = params.addend.row_stride;
     args.y_stride = params.y.row_stride;
+    args.before_product = before_product;
     args.norm =
         MakeRowNorm<T>({params.kind, params.gain, params.bias, params.epsilon}, params.x.dim(-1));
     if (!vectorizable) {
@@ -249,6 +254,16 @@ void Compute(Device& device, const NormParams& params) {
       Launch<T, kVecSize<T>>(device, args, num_rows);
     }
   });
+}
+
+}  // namespace
+
+void Compute(Device& device, const NormParams& params) {
+  LaunchNorm(device, params, /*before_product=*/false);
+}
+
+void NormBeforeProduct(Device& device, const NormParams& params) {
+  LaunchNorm(device, params, /*before_product=*/true);
 }
 
 }  // namespace beamline::cuda

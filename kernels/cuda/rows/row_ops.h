@@ -12,6 +12,9 @@ void Compute(Device& device, const GatherRowsParams& params);
 void Compute(Device& device, const UnfoldParams& params);
 void Compute(Device& device, const CopyBlocksParams& params);
 void Compute(Device& device, const NormParams& params);
+// The same where the next launch is a product, which reads nothing but weights before its turn: it
+// comes while the kernel before the norm still runs (LetNextKernelCome).
+void NormBeforeProduct(Device& device, const NormParams& params);
 void Compute(Device& device, const PoolParams& params);
 
 // Elements of the longest row that a norm takes: a row waits in shared memory as float32.
