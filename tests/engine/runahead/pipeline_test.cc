@@ -219,12 +219,12 @@ TEST_F(PipelineTest, GroupsLastAsLongAsAStepRefersToThem) {
 
 TEST_F(PipelineTest, GroupsThatEndedAreFreedWhileThereIsTime) {
   constexpr int kGroups = Pipeline::kMostEnded + 3;
-  std::vector<std::weak_ptr<const std::atomic<bool>>> parts;
+  std::vector<std::weak_ptr<const Cancellation>> parts;
   std::vector<std::weak_ptr<GenerateSink>> sinks;
   for (int i = 0; i < kGroups; ++i) {
     Group& group = Add(FakeKind::kIndependent, 1);
-    group.cancelled = std::make_shared<std::atomic<bool>>(false);
-    parts.push_back(group.cancelled);
+    group.cancellation = std::make_shared<Cancellation>();
+    parts.push_back(group.cancellation);
     sinks.push_back(group.sink);
     scheduler_.jobs().Drop(group);
   }
