@@ -75,7 +75,7 @@ SMALL_CASES = (
      "*EveryWidth*/float16:*ReadTwice*/bfloat16:*InPlace*/float32:*WithoutASum*/float16:*LongRowsWith*/bfloat16:"
      "*ManyLong*/float16:QueryScale*", ()),
     ("beams", "cuda_op_test", "*BeamOpTest*", ()),
-    ("products", "cuda_library_test", "*WgmmaProduct*:*ClusterProduct*:*TileProduct*EveryShape*:*TileProduct*RunsAlike*", ()),
+    ("products", "cuda_library_test", "*WgmmaProduct*:*ClusterProduct*", ()),
 )
 
 

@@ -239,7 +239,7 @@ __device__ inline void KeepInOrder(uint32_t (&values)[kSize]) {
   for (int i = 0; i < kSize; ++i) asm volatile("" : "+r"(values[i])::"memory");
 }
 
-// The lists of 8 to 128 registers of a product's sums.
+// The lists of 8 to 96 registers of a product's sums.
 #define BEAMLINE_SUMS_8(c, i)                                                                 \
   "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), \
       "+f"(c[i + 6]), "+f"(c[i + 7])
@@ -258,50 +258,36 @@ __device__ inline void KeepInOrder(uint32_t (&values)[kSize]) {
   BEAMLINE_NAMES_64                                                          \
   ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, " \
   "%78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-#define BEAMLINE_NAMES_128                                                             \
-  BEAMLINE_NAMES_96                                                                    \
-  ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, " \
-  "%110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, "     \
-  "%123, %124, %125, %126, %127"
 
-// c = a b^T, or c += a b^T where `add`: a [64, 16] and b [32 to 256, 16] in permuted tiles
+// c = a b^T, or c += a b^T where `add`: a [64, 16] and b [32, 64, 128 or 192, 16] in permuted tiles
 // whose rows are a's and b's. In c a lane of warp w holds columns 8 n + 2 * (lane % 4) and the
 // next: of row 16 w + lane / 4 in c[4 n] and c[4 n + 1], of eight rows below in c[4 n + 2] and c[4
 // n + 3].
-#define BEAMLINE_TILES_ASM(columns, shape, type, names, a_at, b_at, add_at, ...)                 \
+#define BEAMLINE_TILES_ASM(shape, type, names, a_at, b_at, add_at, ...)                          \
   asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " add_at                                    \
                ", 0;\n"                                                                          \
                "wgmma.mma_async.sync.aligned." shape ".f32." type "." type " {" names "}, " a_at \
-               ", " b_at ", add, 1, 1, 0, " columns ";\n}\n"                                     \
+               ", " b_at ", add, 1, 1, 0, 0;\n}\n"                                               \
                : __VA_ARGS__                                                                     \
                : "l"(a), "l"(b), "r"(static_cast<int>(add)))
-#define BEAMLINE_MULTIPLY_TILES(name, size, columns, ...)                   \
-  template <typename T>                                                     \
-  __device__ void name(uint64_t a, uint64_t b, bool add, float(&c)[size]) { \
-    if constexpr (std::is_same_v<T, __half>) {                              \
-      BEAMLINE_TILES_ASM_OF("f16", columns, __VA_ARGS__);                   \
-    } else {                                                                \
-      BEAMLINE_TILES_ASM_OF("bf16", columns, __VA_ARGS__);                  \
-    }                                                                       \
+#define BEAMLINE_MULTIPLY_TILES(size, ...)                                           \
+  template <typename T>                                                              \
+  __device__ void MultiplyTiles(uint64_t a, uint64_t b, bool add, float(&c)[size]) { \
+    if constexpr (std::is_same_v<T, __half>) {                                       \
+      BEAMLINE_TILES_ASM_OF("f16", __VA_ARGS__);                                     \
+    } else {                                                                         \
+      BEAMLINE_TILES_ASM_OF("bf16", __VA_ARGS__);                                    \
+    }                                                                                \
   }
-#define BEAMLINE_TILES_ASM_OF(type, columns, shape, ...) \
-  BEAMLINE_TILES_ASM(columns, shape, type, __VA_ARGS__)
-BEAMLINE_MULTIPLY_TILES(MultiplyTiles, 16, "0", "m64n32k16", BEAMLINE_NAMES_16, "%16", "%17", "%18",
+#define BEAMLINE_TILES_ASM_OF(type, shape, ...) BEAMLINE_TILES_ASM(shape, type, __VA_ARGS__)
+BEAMLINE_MULTIPLY_TILES(16, "m64n32k16", BEAMLINE_NAMES_16, "%16", "%17", "%18",
                         BEAMLINE_SUMS_8(c, 0), BEAMLINE_SUMS_8(c, 8))
-BEAMLINE_MULTIPLY_TILES(MultiplyTiles, 32, "0", "m64n64k16", BEAMLINE_NAMES_32, "%32", "%33", "%34",
+BEAMLINE_MULTIPLY_TILES(32, "m64n64k16", BEAMLINE_NAMES_32, "%32", "%33", "%34",
                         BEAMLINE_SUMS_32(c, 0))
-BEAMLINE_MULTIPLY_TILES(MultiplyTiles, 64, "0", "m64n128k16", BEAMLINE_NAMES_64, "%64", "%65",
-                        "%66", BEAMLINE_SUMS_32(c, 0), BEAMLINE_SUMS_32(c, 32))
-BEAMLINE_MULTIPLY_TILES(MultiplyTiles, 96, "0", "m64n192k16", BEAMLINE_NAMES_96, "%96", "%97",
-                        "%98", BEAMLINE_SUMS_32(c, 0), BEAMLINE_SUMS_32(c, 32),
-                        BEAMLINE_SUMS_32(c, 64))
-BEAMLINE_MULTIPLY_TILES(MultiplyTiles, 128, "0", "m64n256k16", BEAMLINE_NAMES_128, "%128", "%129",
-                        "%130", BEAMLINE_SUMS_32(c, 0), BEAMLINE_SUMS_32(c, 32),
-                        BEAMLINE_SUMS_32(c, 64), BEAMLINE_SUMS_32(c, 96))
-// c = a b, or c += a b: the same with b [16, 256], whose tile's rows are its own.
-BEAMLINE_MULTIPLY_TILES(MultiplyColumns, 128, "1", "m64n256k16", BEAMLINE_NAMES_128, "%128", "%129",
-                        "%130", BEAMLINE_SUMS_32(c, 0), BEAMLINE_SUMS_32(c, 32),
-                        BEAMLINE_SUMS_32(c, 64), BEAMLINE_SUMS_32(c, 96))
+BEAMLINE_MULTIPLY_TILES(64, "m64n128k16", BEAMLINE_NAMES_64, "%64", "%65", "%66",
+                        BEAMLINE_SUMS_32(c, 0), BEAMLINE_SUMS_32(c, 32))
+BEAMLINE_MULTIPLY_TILES(96, "m64n192k16", BEAMLINE_NAMES_96, "%96", "%97", "%98",
+                        BEAMLINE_SUMS_32(c, 0), BEAMLINE_SUMS_32(c, 32), BEAMLINE_SUMS_32(c, 64))
 #undef BEAMLINE_TILES_ASM
 #undef BEAMLINE_TILES_ASM_OF
 #undef BEAMLINE_MULTIPLY_TILES
@@ -347,7 +333,6 @@ __device__ void MultiplyRegisters(const uint32_t* a, uint64_t b, float (&c)[64])
 #undef BEAMLINE_NAMES_32
 #undef BEAMLINE_NAMES_64
 #undef BEAMLINE_NAMES_96
-#undef BEAMLINE_NAMES_128
 
 // A numbered barrier of `threads` threads of a block: those that call SyncSome wait for all, those
 // that call ArriveSome do not wait.

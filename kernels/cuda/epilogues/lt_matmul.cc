@@ -11,12 +11,10 @@
 #include "base/status.h"
 #include "fmt/format.h"
 #include "kernels/cuda/epilogues/backward_epilogue.h"
-#include "kernels/cuda/epilogues/column_sums.h"
 #include "kernels/cuda/epilogues/lt_call.h"
 #include "kernels/cuda/epilogues/lt_measure.h"
 #include "kernels/cuda/epilogues/lt_rows.h"
 #include "kernels/cuda/epilogues/lt_trial.h"
-#include "kernels/cuda/epilogues/tile_product.h"
 
 namespace beamline::cuda {
 namespace {
@@ -25,14 +23,9 @@ constexpr int kNumChecks = 2;
 constexpr int kNumRounds = 3;
 constexpr size_t kNumFinalists = 3;
 constexpr int kNumFinalRounds = 5;
-// A product that takes so long brings the GPU to its power limit when it is run again and again,
-// and the fastest there is the one that takes the least energy.
-constexpr float kLongMs = 1.0f;
-constexpr Turns kLongTurns = {.num_rounds = kNumFinalRounds, .ms = 40.0f, .least_runs = 4};
 constexpr int kPoison = 0xff;  // NaN in every type
 constexpr AlgorithmBits kSplit = {};
-constexpr AlgorithmBits kTiles = {~uint64_t{0}};  // no algorithm of cuBLASLt has this number
-constexpr int64_t kReferenceRows = 256;           // a bucket of their own
+constexpr int64_t kReferenceRows = 256;  // a bucket of their own
 constexpr std::array<int64_t, 4> kFewerRows = {1, 64, 7, 24};
 
 LtProduct WithoutEpilogue(LtProduct product) {
@@ -87,14 +80,6 @@ void LtMatMul::Report(const absl::Status& status) {
   fmt::print(stderr, "cuBLASLt algorithms: {}\n", std::string(status.message()));
 }
 
-std::vector<AlgorithmBits> LtMatMul::Contenders(const LtProduct& product) {
-  std::vector<AlgorithmBits> contenders = Candidates(handle_, product);
-  if (HasTileProduct(device_, product) && FillsTiles(device_, product)) {
-    contenders.push_back(kTiles);
-  }
-  return contenders;
-}
-
 std::optional<AlgorithmBits> LtMatMul::Measure(const LtProduct& product,
                                                std::vector<AlgorithmBits> contenders) {
   if (!device_.ok()) return std::nullopt;
@@ -103,12 +88,12 @@ std::optional<AlgorithmBits> LtMatMul::Measure(const LtProduct& product,
   }
   LtCall call(product);
   const auto launch = [&](const AlgorithmBits& algorithm) {
+    if (algorithm == kSplit) return RunSplit(lanes_[0], product).ok();
     return Launch(product, call, &algorithm, lanes_[0]) == CUBLAS_STATUS_SUCCESS;
   };
-  const float ms = Rank(device_, {.num_rounds = kNumRounds}, launch, contenders);
+  Rank(device_, kNumRounds, launch, contenders);
   contenders.resize(std::min(contenders.size(), kNumFinalists));
-  Rank(device_, ms < kLongMs ? Turns{.num_rounds = kNumFinalRounds} : kLongTurns, launch,
-       contenders);
+  Rank(device_, kNumFinalRounds, launch, contenders);
   if (contenders.empty()) return std::nullopt;
   return contenders.front();
 }
@@ -118,7 +103,7 @@ std::optional<AlgorithmBits> LtMatMul::MeasureChecked(const LtProduct& original)
   if (!trial.ok() || !RunSplit(lanes_[0], (*trial)->reference()).ok()) return std::nullopt;
   const LtProduct& product = (*trial)->product();
   LtCall call(product);
-  std::vector<AlgorithmBits> candidates = Contenders(product);
+  std::vector<AlgorithmBits> candidates = Candidates(handle_, product);
   std::erase_if(candidates, [&](const AlgorithmBits& algorithm) {
     for (int check = 0; check < kNumChecks; ++check) {
       (*trial)->Reset();
@@ -185,27 +170,7 @@ std::optional<AlgorithmBits> LtMatMul::MeasureRows(const LtProduct& product) {
 
 int LtMatMul::Launch(const LtProduct& product, LtCall& call, const AlgorithmBits* algorithm,
                      const Lane& lane) {
-  if (algorithm == nullptr || (*algorithm != kSplit && *algorithm != kTiles)) {
-    return call.Launch(handle_, product, algorithm, lane.workspace, lane.stream);
-  }
-  if (*algorithm == kTiles && !HasTileProduct(device_, product)) return CUBLAS_STATUS_NOT_SUPPORTED;
-  const absl::Status status =
-      *algorithm == kTiles ? RunTiles(lane, product) : RunSplit(lane, product);
-  return status.ok() ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
-}
-
-absl::Status LtMatMul::RunTiles(const Lane& lane, const LtProduct& product) {
-  const int64_t num_partials = NumTilePartials(product);
-  float* const partials =
-      num_partials == 0
-          ? nullptr
-          : device_.TakeScratch<float>(static_cast<size_t>(num_partials * product.n()));
-  if (!device_.ok()) return device_.status();
-  TileProduct(device_, product, partials, lane.stream);
-  if (partials != nullptr) {
-    SumPartials(device_, partials, num_partials, product.bias, lane.stream);
-  }
-  return device_.status();
+  return call.Launch(handle_, product, algorithm, lane.workspace, lane.stream);
 }
 
 absl::Status LtMatMul::RunSplit(const Lane& lane, const LtProduct& product) {
@@ -218,9 +183,8 @@ const AlgorithmBits* LtMatMul::Choose(const LtProduct& product) {
   const AlgorithmKey key = KeyOf(product);
   if (const auto known = chosen_.find(key); known != chosen_.end()) return &known->second;
   if (const AlgorithmBits* saved = file_.Find(key); saved != nullptr) {
-    const bool fits = *saved == kSplit   ? HasBackwardEpilogue(product)
-                      : *saved == kTiles ? HasTileProduct(device_, product)
-                                         : LtCall(product).Accepts(handle_, *saved);
+    const bool fits =
+        *saved == kSplit ? HasBackwardEpilogue(product) : LtCall(product).Accepts(handle_, *saved);
     if (fits) {
       ++num_recalled_;
       return &chosen_.emplace(key, *saved).first->second;
@@ -234,7 +198,7 @@ const AlgorithmBits* LtMatMul::Choose(const LtProduct& product) {
     fastest = MeasureRows(WithRows(product, BucketRows(product.m())));
   } else {
     const LtProduct on_scratch = OnScratch(device_, product);
-    fastest = Measure(on_scratch, Contenders(on_scratch));
+    fastest = Measure(on_scratch, Candidates(handle_, on_scratch));
   }
   if (!device_.ok()) return nullptr;
   // An algorithm that has not been checked is not run, and is not remembered as the fastest either.

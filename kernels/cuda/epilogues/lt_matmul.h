@@ -71,11 +71,8 @@ class LtMatMul {
 
   explicit LtMatMul(Device& device, AlgorithmFile file) : device_(device), file_(std::move(file)) {}
   // The algorithm of the product's kind. Null when cuBLASLt offers none; it may still pick one by
-  // itself. kSplit, all zero: the split form is faster, or all that there is. kTiles: TileProduct.
+  // itself. kSplit, all zero: the split form is faster, or all that there is.
   const AlgorithmBits* Choose(const LtProduct& product);
-  // cuBLASLt's candidates and, where it computes the product and has tiles enough, kTiles:
-  // TileProduct.
-  std::vector<AlgorithmBits> Contenders(const LtProduct& product);
   // The fastest of `contenders` and, where there is one, the split form; none when none runs.
   // Overwrites the outputs.
   std::optional<AlgorithmBits> Measure(const LtProduct& product,
@@ -90,11 +87,10 @@ class LtMatMul {
   const AlgorithmBits* Reference(const LtProduct& product);
   // The fastest of those whose rows are the reference's; without memory to see that, the reference.
   std::optional<AlgorithmBits> MeasureRows(const LtProduct& product);
-  // Returns a cublasStatus_t. After a fault of the device that of an execution.
+  // Returns a cublasStatus_t.
   int Launch(const LtProduct& product, LtCall& call, const AlgorithmBits* algorithm,
              const Lane& lane);
   absl::Status RunSplit(const Lane& lane, const LtProduct& product);
-  absl::Status RunTiles(const Lane& lane, const LtProduct& product);
   absl::Status RunOn(const Lane& lane, const LtProduct& product);
   absl::Status MakeLanes();
   void Report(const absl::Status& status);

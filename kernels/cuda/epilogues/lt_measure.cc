@@ -135,50 +135,35 @@ LtProduct OnScratch(Device& device, LtProduct p) {
   return p;
 }
 
-// Contenders take turns in every round, because the GPU's clock drifts by more than they differ.
-// The first round is not counted: it loads their kernels, and tells how many runs a turn has. The
-// second one of long turns brings the GPU to the clock of its power limit. Ranked are the means,
-// because at that limit the least time is luck.
-float Rank(Device& device, const Turns& turns,
-           const std::function<bool(const AlgorithmBits&)>& launch,
-           std::vector<AlgorithmBits>& contenders) {
-  struct Ranked {
-    AlgorithmBits algorithm;
-    int runs = 1;  // of a turn
-    float total_ms = 0.0f;
-  };
+// Each round runs every contender once, because the GPU's clock drifts by more than contenders
+// differ. The first round is not counted: it loads their kernels. They are ranked by their mean,
+// because at the GPU's power limit the least time is luck.
+void Rank(Device& device, int num_rounds, const std::function<bool(const AlgorithmBits&)>& launch,
+          std::vector<AlgorithmBits>& contenders) {
   const Event begin, end;
   OtherMemory other_memory(device);
-  std::vector<Ranked> ranked;
-  for (const AlgorithmBits& contender : contenders) ranked.push_back({contender});
-  const int num_uncounted = turns.ms > 0.0f ? 2 : 1;
-  for (int round = 0; round < num_uncounted + turns.num_rounds; ++round) {
-    for (Ranked& r : ranked) {
-      if (r.total_ms == kNever) continue;
+  std::vector<std::pair<float, AlgorithmBits>> ranked;
+  for (const AlgorithmBits& contender : contenders) ranked.emplace_back(0.0f, contender);
+  for (int round = 0; round <= num_rounds; ++round) {
+    for (auto& [total_ms, algorithm] : ranked) {
+      if (total_ms == kNever) continue;
       other_memory.Read();
-      bool launched = true;
       cudaEventRecord(begin.get(), device.stream());
-      for (int run = 0; run < r.runs; ++run) launched = launched && launch(r.algorithm);
+      const bool launched = launch(algorithm);
       cudaEventRecord(end.get(), device.stream());
       device.Check(cudaEventSynchronize(end.get()), "measuring cuBLASLt's algorithms");
       float ms = 0.0f;
       cudaEventElapsedTime(&ms, begin.get(), end.get());
-      ms /= static_cast<float>(r.runs);
-      if (round >= num_uncounted) r.total_ms += ms;
-      if (round == 0 && ms > 0.0f) {
-        r.runs = std::max(turns.least_runs, static_cast<int>(turns.ms / ms));
-      }
-      if (!launched || !device.ok()) r.total_ms = kNever;
+      if (round > 0) total_ms += ms;
+      if (!launched || !device.ok()) total_ms = kNever;
     }
   }
   std::stable_sort(ranked.begin(), ranked.end(),
-                   [](const Ranked& a, const Ranked& b) { return a.total_ms < b.total_ms; });
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   contenders.clear();
-  for (const Ranked& r : ranked) {
-    if (r.total_ms != kNever) contenders.push_back(r.algorithm);
+  for (const auto& [total_ms, algorithm] : ranked) {
+    if (total_ms != kNever) contenders.push_back(algorithm);
   }
-  return contenders.empty() ? kNever
-                            : ranked.front().total_ms / static_cast<float>(turns.num_rounds);
 }
 
 }  // namespace beamline::cuda

@@ -23,19 +23,11 @@ std::vector<AlgorithmBits> Candidates(cublasLtContext* handle, const LtProduct& 
 // d of its own where it would add to d. Takes scratch memory; a fault is the device's.
 LtProduct OnScratch(Device& device, LtProduct product);
 
-struct Turns {
-  int num_rounds = 1;
-  // What a contender's turn of a round takes, run by run, and its runs at least.
-  float ms = 0.0f;
-  int least_runs = 1;
-};
-
-// Orders the contenders by their mean time over the rounds, the fastest first, and leaves out those
-// that `launch`, which returns whether it could, does not run. Where the device's arena has room
-// for it, each turn finds an L2 cache without its operands, as a layer's weights are when their
-// turn comes. Returns the milliseconds of a run of the fastest. Synchronises.
-float Rank(Device& device, const Turns& turns,
-           const std::function<bool(const AlgorithmBits&)>& launch,
-           std::vector<AlgorithmBits>& contenders);
+// Orders the contenders by their mean time over `num_rounds`, the fastest first, and leaves out
+// those that `launch`, which returns whether it could, does not run. Where the device's arena has
+// room for it, each run finds an L2 cache without its operands, as a layer's weights are when their
+// turn comes. Synchronises.
+void Rank(Device& device, int num_rounds, const std::function<bool(const AlgorithmBits&)>& launch,
+          std::vector<AlgorithmBits>& contenders);
 
 }  // namespace beamline::cuda

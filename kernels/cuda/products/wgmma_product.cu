@@ -41,10 +41,11 @@ void Launch(Device& device, const WgmmaProductParams& params) {
   args.bias = params.bias.as<T>();
   args.columns = static_cast<int>(params.y.dim(-1));
   args.steps = static_cast<int>(CeilDiv(params.x.dim(-1), wgmma_product::kDepth));
-  args.tiles.rows = static_cast<int>(CeilDiv(params.y.num_rows(), kRows * S::kCluster));
-  args.tiles.columns = CeilDiv(args.columns, S::kColumns);
-  args.tiles.panel = std::min(kPanelColumns / S::kColumns, args.tiles.columns);
-  const int clusters = std::min(args.tiles.size(), device.num_multiprocessors() / S::kCluster);
+  args.row_tiles = static_cast<int>(CeilDiv(params.y.num_rows(), kRows * S::kCluster));
+  args.column_tiles = CeilDiv(args.columns, S::kColumns);
+  args.panel = std::min(kPanelColumns / S::kColumns, args.column_tiles);
+  const int64_t clusters = std::min(int64_t{args.row_tiles} * args.column_tiles,
+                                    int64_t{device.num_multiprocessors() / S::kCluster});
   LaunchOverlapped(device, "MatMul (wgmma)", kernel, clusters * S::kCluster,
                    wgmma_product::kThreads, kBytes, maps, args);
 }

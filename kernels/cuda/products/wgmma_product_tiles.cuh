@@ -4,7 +4,6 @@
 #include "kernels/cuda/device/hopper.cuh"
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/thread_block_cluster.cuh"
-#include "kernels/cuda/device/tile_panels.cuh"
 #include "kernels/cuda/products/activation.cuh"
 
 namespace beamline::cuda::wgmma_product {
@@ -47,8 +46,12 @@ template <typename T>
 struct Args {
   const T* bias;  // [columns] or null
   int columns;
-  int steps;         // of kDepth input features
-  TilePanels tiles;  // of a cluster's rows each
+  int steps;  // of kDepth input features
+  // The tiles in the order in which clusters take them: panels of `panel` tiles along a row, each
+  // from the first rows to the last. Neighbours in this order share rows or weights in L2.
+  int row_tiles;  // of a cluster's rows each
+  int column_tiles;
+  int panel;
 };
 
 struct Tile {
@@ -57,8 +60,12 @@ struct Tile {
 
 template <typename T, typename S>
 __device__ Tile TileAt(const Args<T>& args, int place, int rank) {
-  const TilePlace tile = args.tiles.At(place);
-  return {(tile.row * S::kCluster + rank) * kRows, tile.column * S::kColumns};
+  const int panel_size = args.row_tiles * args.panel;
+  const int panel = place / panel_size, rest = place - panel * panel_size;
+  const int width = min(args.panel, args.column_tiles - panel * args.panel);
+  const int row = rest / width;
+  return {(row * S::kCluster + rank) * kRows,
+          (panel * args.panel + rest - row * width) * S::kColumns};
 }
 
 // What one thread of the copying warp does.
@@ -66,7 +73,7 @@ template <typename T, typename S>
 __device__ void CopyTiles(Shared<T, S>& shared, const Maps& maps, const Args<T>& args, int rank) {
   constexpr int kBytes = (kRows + S::kColumns) * kDepth * static_cast<int>(sizeof(T));
   constexpr int kOwnColumns = S::kColumns / S::kCluster;
-  const int size = args.tiles.size();
+  const int size = args.row_tiles * args.column_tiles;
   const int clusters = static_cast<int>(gridDim.x) / S::kCluster;
   Ring<S::kStages> stage = {0, 1};  // nothing to wait for in the first round
   for (int place = static_cast<int>(blockIdx.x) / S::kCluster; place < size; place += clusters) {
@@ -106,7 +113,7 @@ struct Multiplier {
 
   __device__ void Run() {
     if (group == 0) ArriveSome(TurnOf(0), kGroups * kWarpgroupSize);
-    const int size = args.tiles.size();
+    const int size = args.row_tiles * args.column_tiles;
     const int clusters = static_cast<int>(gridDim.x) / S::kCluster;
     int turn = group;
     for (int place = static_cast<int>(blockIdx.x) / S::kCluster + group * clusters; place < size;
