@@ -17,14 +17,14 @@ import textwrap
 CPU_PEERS = ("2026-11-20-peers-generation-cpu", "2026-11-20-peers-embed-cpu")
 SCHEDULER = "2026-11-21-scheduler-cpu"
 RPC = "2026-11-26-rpc-cpu"
-GPU_PEERS, GPU_PEERS_SECOND = "2026-11-26-peers-h200", "2026-11-24-peers-h200"
+GPU_PEERS, GPU_PEERS_SECOND = "2026-11-26-peers-h200", "2026-11-26-peers-second-h200"
 GPU_MODELS = "2026-11-21-cuda-models-h200"
 
 TRANSLATION = "transformer-base beam 4, 32 tokens, B256 float16"
 # What a row says, and the rows of the result that it shows.
 GPU_ROWS = (
     ("6+6 layer translator, 32 tokens, beam 4, float16: one request", ("transformer-base beam 4, 32 tokens, B1 float16",)),
-    ("256 requests of them ({second} two days before, with a slower host)", (TRANSLATION,)),
+    ("256 requests of them ({second} in a second run, with a slower host)", (TRANSLATION,)),
     ("256 requests, greedy", ("transformer-base greedy, 32 tokens, B256 float16",)),
     ("GPT-2 124M, 128 tokens, bfloat16: one request; 32",
      ("GPT-2 124M, 32 tokens in, 128 out, B1 bfloat16", "GPT-2 124M, 32 tokens in, 128 out, B32 bfloat16")),
