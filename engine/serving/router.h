@@ -41,6 +41,9 @@ std::vector<double> ExpectedWaits(std::span<const ReplicaView> replicas);
 // Not thread safe.
 class Router {
  public:
+  // Beginnings whose hashes meet in one entry push each other out, so that the table has a size.
+  static constexpr size_t kNumEntries = 8192;
+
   Router(int num_replicas, uint64_t seed);
 
   // The replica for a prompt of these beginnings, the shortest first; it is taken to have them from
@@ -51,8 +54,6 @@ class Router {
   void Forget(int replica) { ++epochs_[static_cast<size_t>(replica)]; }
 
  private:
-  // Beginnings whose hashes meet in one entry push each other out, so that the table has a size.
-  static constexpr size_t kNumEntries = 8192;
   struct Entry {
     uint64_t hash = 0;
     int32_t replica = -1;

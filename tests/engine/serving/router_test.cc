@@ -113,11 +113,28 @@ TEST(RouterTest, AKnownBeginningGoesWhereItWas) {
   EXPECT_EQ(homes.size(), 4u);
 }
 
+// Whether no two beginnings of both prompts meet in an entry of the router's table. Hashes differ
+// from process to process.
+bool HaveEntriesOfTheirOwn(absl::Span<const int32_t> one, absl::Span<const int32_t> other) {
+  std::set<uint64_t> hashes, entries;
+  for (const auto& prompt : {one, other}) {
+    for (const Beginning& beginning : BeginningsOf(prompt, "", 16)) {
+      hashes.insert(beginning.hash);
+      entries.insert(beginning.hash % Router::kNumEntries);
+    }
+  }
+  return hashes.size() == entries.size();
+}
+
 // What is longest alike decides.
 TEST(RouterTest, TheLongestBeginningWins) {
   Router router(2, kSeed);
-  std::vector<int32_t> ids(100);
-  std::iota(ids.begin(), ids.end(), 0);
+  std::vector<int32_t> ids(100), changed;
+  do {
+    std::iota(ids.begin(), ids.end(), ids.back() + 1);
+    changed = ids;
+    changed[40] = changed[70] = 7;
+  } while (!HaveEntriesOfTheirOwn(ids, changed));
   auto views = Idle(2);
   views[1].tokens = 1000000;
   ASSERT_EQ(router.Choose(views, BeginningsOf(ids, "", 16)), 0);
