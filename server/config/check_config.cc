@@ -1,4 +1,6 @@
 // What a configuration must be beyond each of its settings (server/config/server_config.h).
+#include <array>
+#include <cstddef>
 #include <set>
 #include <string>
 #include <string_view>
@@ -59,6 +61,26 @@ absl::Status CheckTls(const ServerConfig& config) {
   return absl::OkStatus();
 }
 
+// Two that listen at one port: which of them could not would be told without its name.
+absl::Status CheckAddressesDiffer(const ServerConfig& config) {
+  const std::array<std::pair<const char*, const std::string*>, 5> addresses = {
+      {{"listen", &config.listen},
+       {"metrics_listen", &config.metrics_listen},
+       {"http_listen", &config.http_listen},
+       {"admin_listen", &config.admin_listen},
+       {"health_listen", &config.health_listen}}};
+  for (size_t i = 1; i < addresses.size(); ++i) {
+    const auto& [name, address] = addresses[i];
+    if (*address == "off" || address->ends_with(":0")) continue;
+    for (size_t j = 0; j < i; ++j) {
+      if (*addresses[j].second != *address) continue;
+      return FieldError(name, fmt::format("'{}', which {} is too", *address, addresses[j].first),
+                        "an address of its own");
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckLoadName(std::string_view name) {
@@ -101,6 +123,7 @@ absl::Status CheckConfig(const ServerConfig& config) {
                         "a port from 1 to 65535");
     }
   }
+  BEAMLINE_RETURN_IF_ERROR(CheckAddressesDiffer(config));
   BEAMLINE_RETURN_IF_ERROR(CheckTls(config));
   std::set<std::pair<std::string, int32_t>> names;
   for (const ModelOptions& model : config.models) {

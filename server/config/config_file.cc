@@ -58,7 +58,13 @@ absl::Status Apply(const std::string& path, const YAML::Node& key, const std::st
                    SetFromText(*setting, fmt::format("{}", fmt::join(words, ", "))));
   }
   if (!value.IsScalar()) {
-    return At(path, key.Mark(), fmt::format("{} must be a single value", name));
+    const std::string accepted = Accepted(*setting);
+    return At(path, key.Mark(),
+              fmt::format("{} {}; accepted: {}", name,
+                          value.IsNull()       ? "has no value"
+                          : value.IsSequence() ? "is a list"
+                                               : "is a mapping",
+                          accepted.empty() ? "a single value" : accepted));
   }
   return InField(name, fmt::format("{}:{}: ", path, value.Mark().line + 1),
                  SetFromText(*setting, value.Scalar()));

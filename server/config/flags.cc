@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -219,6 +221,7 @@ absl::StatusOr<ModelOptions> ParseModel(std::string_view name, std::string_view 
   };
   ModelOptions model;
   const std::vector<Setting> settings = Settings(model);
+  std::set<std::string_view> given = {"name", "folder"};
   for (size_t begin = 0; begin <= text.size();) {
     size_t end = std::min(text.find(',', begin), text.size());
     // What a list goes on with has no name of its own.
@@ -247,6 +250,7 @@ absl::StatusOr<ModelOptions> ParseModel(std::string_view name, std::string_view 
         return bad(
             fmt::format("there is no setting '{}'{}", key, DidYouMean(key, Names(settings))));
       }
+      if (!given.insert(key).second) return bad(fmt::format("{} is given twice", key));
       const absl::Status status = SetFromText(*setting, value);
       if (!status.ok()) return InField(setting->name, prefix, status);
     }

@@ -57,7 +57,7 @@ TEST_F(ConfigFile, ErrorsNameTheLine) {
   EXPECT_THAT(Error("models: x\n"), HasSubstr("models must be a list"));
   EXPECT_THAT(Error("models:\n  - x\n"), HasSubstr(":2: a model must have"));
   EXPECT_THAT(Error("models:\n  - {name: a, speed: 3}\n"), HasSubstr("no setting 'speed'"));
-  EXPECT_THAT(Error("threads: [1]\n"), HasSubstr("must be a single value"));
+  EXPECT_THAT(Error("threads: [1]\n"), HasSubstr("threads is a list; accepted: 0 to 4096"));
   EXPECT_THAT(Error("- a\n- b\n"), HasSubstr("must be a mapping"));
   EXPECT_THAT(Error("a: [1\nb: 2"), HasSubstr("config.yaml:"));
 }
@@ -167,7 +167,8 @@ TEST_F(ConfigFile, ListsHoldWhatTheyMay) {
   EXPECT_THAT(error("[cuda:0, tpu]"),
               HasSubstr(":1: devices is 'cuda:0, tpu'; accepted: a list of cpu, cuda:N"));
   EXPECT_THAT(error("[[cuda:0]]"), HasSubstr(":1: devices must hold words"));
-  EXPECT_THAT(error("{a: b}"), HasSubstr(":1: devices must be a single value"));
+  EXPECT_THAT(error("{a: b}"),
+              HasSubstr(":1: devices is a mapping; accepted: a list of cpu, cuda:N"));
 }
 
 TEST_F(ConfigFile, TheModelRootIsRelativeToTheFile) {

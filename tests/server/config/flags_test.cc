@@ -83,6 +83,9 @@ TEST(Flags, ErrorsAreOneLine) {
   EXPECT_THAT(Error({"--device", "tpu"}), HasSubstr("tpu"));
   EXPECT_THAT(Error({"--config", "/nonexistent.yaml"}), HasSubstr("/nonexistent.yaml"));
   EXPECT_THAT(Error({"--model", "x=a", "--model", "x=b"}), HasSubstr("'x' is given twice"));
+  EXPECT_THAT(Error({"--model", "x=a,dtype=float32,cache_bytes=9,dtype=bfloat16"}),
+              HasSubstr("dtype is given twice"));
+  EXPECT_THAT(Error({"--model", "x=a,folder=b"}), HasSubstr("folder is given twice"));
 }
 
 // Each run of white space as one blank: help breaks lines where it likes.

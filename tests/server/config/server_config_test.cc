@@ -135,6 +135,12 @@ TEST(CheckConfig, FindsWhatNoSingleSettingShows) {
   EXPECT_THAT(std::string(CheckConfig(config).message()), HasSubstr("model_root is empty"));
   config.model_root = "/srv/models";
   EXPECT_TRUE(CheckConfig(config).ok());
+  config.http_listen = "127.0.0.1:1";
+  EXPECT_EQ(CheckConfig(config).message(),
+            "admin_listen is '127.0.0.1:1', which http_listen is too; accepted: an address of its "
+            "own");
+  config.http_listen = config.admin_listen = config.metrics_listen = "127.0.0.1:0";
+  EXPECT_TRUE(CheckConfig(config).ok()) << "each gets another port";
   config.models.resize(1);
   config.models[0].folder.clear();
   EXPECT_THAT(std::string(CheckConfig(config).message()), HasSubstr("no folder"));

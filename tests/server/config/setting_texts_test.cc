@@ -182,7 +182,10 @@ struct FileFault {
 
 TEST(SettingTexts, OfTheFile) {
   const std::vector<FileFault> faults = {
-      {"listen: [1]\n", ":1: listen must be a single value"},
+      {"listen: [1]\n", ":1: listen is a list; accepted: host:port"},
+      {"threads: {a: 1}\n", ":1: threads is a mapping; accepted: 0 to 4096"},
+      {"threads:\n", ":1: threads has no value; accepted: 0 to 4096"},
+      {"model_root: ~\n", ":1: model_root has no value; accepted: a single value"},
       {"metrics_listen: here\n", ":1: metrics_listen is 'here'; accepted: host:port, off"},
       {"threads: many\n", ":1: threads is 'many'; accepted: 0 to 4096"},
       {"threads: 1\nthreads: 2\n", ":2: threads is given twice"},
