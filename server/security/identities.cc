@@ -133,6 +133,12 @@ std::string ReadQuota(std::string_view line, std::optional<QuotaLimits>& quota) 
   return "";
 }
 
+// Which is as asked for, and mostly a mistake.
+void WarnOfNobody(const std::string& path, const Identities& identities) {
+  if (!identities.empty()) return;
+  spdlog::warn("identity_file is '{}', which names nobody: every call is refused", path);
+}
+
 }  // namespace
 
 absl::StatusOr<Identities> Identities::Parse(const std::string& path, std::string_view text) {
@@ -209,6 +215,7 @@ absl::StatusOr<Identities> ReadIdentities(const std::string& path) {
 absl::StatusOr<std::unique_ptr<IdentitySource>> IdentitySource::Open(
     const std::string& path, Listener listener, std::chrono::milliseconds interval) {
   BEAMLINE_ASSIGN_OR_RETURN(Identities identities, ReadIdentities(path));
+  WarnOfNobody(path, identities);
   if (listener) listener(identities);
   std::unique_ptr<IdentitySource> source(
       new IdentitySource(path, std::move(listener), std::move(identities)));
@@ -234,6 +241,7 @@ void IdentitySource::Reload() {
                   std::string(read.status().message()));
     return;
   }
+  WarnOfNobody(path_, *read);
   if (listener_) listener_(*read);
   std::lock_guard lock(mutex_);
   current_ = std::make_shared<const Identities>(*std::move(read));

@@ -45,6 +45,8 @@ class Identities {
   const Identity* OfCertificate(const std::string& subject_name) const;
   // Of those names that have limits of their own.
   const std::map<std::string, QuotaLimits>& quotas() const { return quotas_; }
+  // Nobody may call.
+  bool empty() const { return tokens_.empty() && certificates_.empty(); }
 
  private:
   using Hash = std::array<unsigned char, 32>;

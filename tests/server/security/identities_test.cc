@@ -11,6 +11,7 @@
 
 #include "base/text.h"
 #include "tests/scratch_path.h"
+#include "tests/server/log_capture.h"
 #include "tests/server/security/certificates.h"
 
 namespace beamline::identities_test {
@@ -104,6 +105,24 @@ TEST(Identities, SaltsAreOfOneIdentityAlone) {
   EXPECT_NE(SaltOf("a", "b"), SaltOf("ab", ""));
   EXPECT_NE(SaltOf("a", "b"), SaltOf("b", "b"));
   EXPECT_NE(SaltOf("a", "b"), SaltOf("a", "c"));
+}
+
+TEST(IdentitySource, WarnsOfAFileThatNamesNobody) {
+  const std::string path = ScratchPath("nobody");
+  ReplaceFile(path, "# to come\n");
+  const LogCapture log(spdlog::level::warn);
+  const auto source = IdentitySource::Open(path, nullptr, std::chrono::milliseconds(20));
+  ASSERT_TRUE(source.ok()) << source.status();
+  const std::string warning =
+      "warning identity_file is '" + path + "', which names nobody: every call is refused\n";
+  EXPECT_EQ(log.text(), warning);
+  ReplaceFile(path, std::string("a inference ") + kTest);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while ((*source)->Current()->empty() && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_FALSE((*source)->Current()->empty());
+  EXPECT_EQ(log.text(), warning);
 }
 
 TEST(IdentitySource, FollowsItsFile) {
