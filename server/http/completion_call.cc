@@ -343,7 +343,7 @@ void CompletionCall::Fail(size_t index, const absl::Status& status, std::string 
   }
   for (const auto& handle : handles) handle->Cancel();
   const google::rpc::Status error =
-      items_[index]->state.Fail(InOpenAiField(status, request_.is_list, index, request_.is_chat));
+      items_[index]->state.Fail(InOpenAiField(status, request_.names, index));
   const auto on_sent = [self = shared_from_this()](bool sent) { self->OnSent(sent, true); };
   if (!has_begun_) return exchange_->Answer(ErrorAnswer(error), on_sent);
   exchange_->Write(std::move(events) + Event(ErrorJson(error)) + Event(kDone), true, on_sent);

@@ -81,7 +81,7 @@ void EmbeddingCall::Complete(const absl::StatusOr<EncodeResult>& result) {
 }
 
 void EmbeddingCall::Fail(const absl::Status& status) {
-  Send(ErrorAnswer(state_.Fail(InOpenAiField(status, request_.is_list))));
+  Send(ErrorAnswer(state_.Fail(InOpenAiField(status, request_.names))));
 }
 
 void EmbeddingCall::Send(HttpAnswer answer) {

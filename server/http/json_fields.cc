@@ -1,5 +1,6 @@
 #include "server/http/json_fields.h"
 
+#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -26,6 +27,12 @@ std::string ShowJson(const nlohmann::json& value) {
   if (value.is_object()) return "an object";
   if (value.is_string()) return fmt::format("'{}'", Shorten(value.get<std::string>()));
   return value.dump();
+}
+
+std::optional<float> ToFloat(const nlohmann::json& value) {
+  const auto number = value.get<double>();
+  if (!(std::abs(number) <= std::numeric_limits<float>::max())) return std::nullopt;
+  return static_cast<float>(number);
 }
 
 const nlohmann::json* JsonFields::Find(std::string_view name) {
@@ -62,7 +69,9 @@ void JsonFields::Number(std::string_view name, const std::function<void(float)>&
   const auto* value = Find(name);
   if (value == nullptr) return;
   if (!value->is_number()) return Refuse(name, *value, "a number");
-  set(static_cast<float>(value->get<double>()));
+  const std::optional<float> number = ToFloat(*value);
+  if (!number.has_value()) return Refuse(name, *value, kNumberOfFloat);
+  set(*number);
 }
 
 void JsonFields::Text(std::string_view name, const std::function<void(const std::string&)>& set) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -52,6 +53,10 @@ class JsonFields {
   std::set<std::string, std::less<>> known_;
   absl::Status status_;
 };
+
+// Of a number; nullopt beyond float32, of which errors say kNumberOfFloat.
+std::optional<float> ToFloat(const nlohmann::json& value);
+inline constexpr std::string_view kNumberOfFloat = "a number of float32";
 
 // A value for an error: short, on one line.
 std::string ShowJson(const nlohmann::json& value);

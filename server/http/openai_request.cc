@@ -1,21 +1,20 @@
 #include "server/http/openai_request.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <limits>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_replace.h"
 #include "base/field_error.h"
 #include "base/json.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "engine/api/request_limits.h"
 #include "fmt/format.h"
+#include "server/conversion/decoding_ranges.h"
 #include "server/http/chat_messages.h"
 #include "server/http/json_fields.h"
+#include "server/http/openai_names.h"
 
 namespace beamline {
 namespace {
@@ -75,6 +74,24 @@ absl::StatusOr<std::vector<v1::Prompt>> ToPrompts(JsonFields& fields, const std:
   return prompts;
 }
 
+// A beam search draws no tokens: what would change how they are drawn is refused.
+void CheckBesideBeams(JsonFields& fields) {
+  const auto check = [&](std::string_view name, double other, double neutral) {
+    const json* value = fields.Find(name);
+    if (value == nullptr || !value->is_number()) return;
+    const double number = value->get<double>();
+    if (number == neutral || number == other) return;
+    const std::string both = other == neutral ? "" : fmt::format("{} or ", static_cast<int>(other));
+    fields.Refuse(name, *value,
+                  fmt::format("{}{} with use_beam_search", both, static_cast<int>(neutral)));
+  };
+  check("temperature", 0, 1);
+  check("top_p", 1, 1);
+  check("top_k", -1, 0);
+  check("min_p", 0, 0);
+  check("typical_p", 1, 1);
+}
+
 // Decoding is the model's own where the request says nothing of it; a temperature of 0 is greedy.
 void ReadDecoding(JsonFields& fields, int32_t n, v1::GenerateRequest& request) {
   v1::Sampling sampling;
@@ -96,13 +113,21 @@ void ReadDecoding(JsonFields& fields, int32_t n, v1::GenerateRequest& request) {
   fields.Unsigned("seed", samples_by([&](uint64_t value) { sampling.set_seed(value); }));
   bool has_beams = false;
   fields.Bool("use_beam_search", [&](bool value) { has_beams = value; });
-  std::optional<float> length_penalty;
-  fields.Number("length_penalty", [&](float value) { length_penalty = value; });
+  v1::Beam beam;
+  fields.Number("length_penalty", [&](float value) { beam.set_length_penalty(value); });
+  if (temperature.value_or(0) != 0) sampling.set_temperature(*temperature);
+  fields.Fail(InOpenAiField(CheckRanges(sampling), {}));
+  fields.Fail(InOpenAiField(CheckRanges(beam), {}));
   if (has_beams) {
-    request.mutable_beam()->set_width(n);
-    request.mutable_beam()->set_num_sequences(n);
-    if (length_penalty.has_value()) request.mutable_beam()->set_length_penalty(*length_penalty);
+    CheckBesideBeams(fields);
+    beam.set_width(n);
+    beam.set_num_sequences(n);
+    *request.mutable_beam() = std::move(beam);
     return;
+  }
+  if (beam.has_length_penalty() && beam.length_penalty() != 1) {
+    fields.Fail(FieldError("length_penalty", fmt::to_string(beam.length_penalty()),
+                           "1 without use_beam_search"));
   }
   if (temperature == 0.0f) {
     request.mutable_greedy();
@@ -113,7 +138,6 @@ void ReadDecoding(JsonFields& fields, int32_t n, v1::GenerateRequest& request) {
     return;
   }
   if (!samples && !temperature.has_value()) return;
-  if (temperature.has_value()) sampling.set_temperature(*temperature);
   if (n > 1) sampling.set_num_sequences(n);
   *request.mutable_sampling() = std::move(sampling);
 }
@@ -144,7 +168,11 @@ void ReadLogitBias(JsonFields& fields, v1::Shaping& shaping) {
     if (!bias.is_number()) {
       return fields.Refuse(fmt::format("logit_bias[{}]", id), bias, "a number");
     }
-    (*shaping.mutable_logit_bias())[id] = static_cast<float>(bias.get<double>());
+    const std::optional<float> value = ToFloat(bias);
+    if (!value.has_value()) {
+      return fields.Refuse(fmt::format("logit_bias[{}]", id), bias, kNumberOfFloat);
+    }
+    (*shaping.mutable_logit_bias())[id] = *value;
   }
 }
 
@@ -201,8 +229,11 @@ void ReadUnsupported(JsonFields& fields, int32_t n) {
 }
 
 // What a chat completion has and a completion has not, and the other way round.
-void ReadChatOptions(JsonFields& fields, v1::Limits& limits) {
-  fields.Int("max_completion_tokens", [&](int32_t value) { limits.set_max_new_tokens(value); });
+void ReadChatOptions(JsonFields& fields, CompletionRequest& result) {
+  fields.Int("max_completion_tokens", [&](int32_t value) {
+    result.request.mutable_limits()->set_max_new_tokens(value);
+    result.names.max_tokens = "max_completion_tokens";
+  });
   fields.Bool("logprobs", [&](bool value) {
     if (value) fields.Refuse("logprobs", value, "false; /v1/completions has them");
   });
@@ -247,7 +278,7 @@ absl::StatusOr<CompletionRequest> ParseCompletion(std::string_view body, size_t 
   ReadCommon(fields, result);
   ReadOutput(fields, result, *request.mutable_output());
   ReadUnsupported(fields, result.n);
-  auto prompts = ToPrompts(fields, "prompt", most_prompts, result.is_list);
+  auto prompts = ToPrompts(fields, "prompt", most_prompts, result.names.is_list);
   fields.Fail(prompts.status());
   BEAMLINE_RETURN_IF_ERROR(fields.Finish());
   result.prompts = *std::move(prompts);
@@ -258,9 +289,9 @@ absl::StatusOr<CompletionRequest> ParseChatCompletion(std::string_view body) {
   BEAMLINE_ASSIGN_OR_RETURN(const json object, ParseBody(body));
   JsonFields fields(object);
   CompletionRequest result;
-  result.is_chat = true;
+  result.names.is_chat = true;
   ReadCommon(fields, result);
-  ReadChatOptions(fields, *result.request.mutable_limits());
+  ReadChatOptions(fields, result);
   v1::Output& output = *result.request.mutable_output();
   output.set_return_token_ids(false);
   fields.Bool("skip_special_tokens", [&](bool value) { output.set_skip_special_tokens(value); });
@@ -288,79 +319,11 @@ absl::StatusOr<EmbeddingRequest> ParseEmbedding(std::string_view body) {
       fields.Refuse("encoding_format", value, "float, base64");
     }
   });
-  auto inputs = ToPrompts(fields, "input", LimitOf("inputs").size->max, result.is_list);
+  auto inputs = ToPrompts(fields, "input", LimitOf("inputs").size->max, result.names.is_list);
   fields.Fail(inputs.status());
   BEAMLINE_RETURN_IF_ERROR(fields.Finish());
   for (v1::Prompt& input : *inputs) *result.request.add_inputs() = std::move(input);
   return result;
-}
-
-namespace {
-
-struct Renamed {
-  std::string_view engine;
-  std::string_view openai;
-};
-// Where the engine's last name is not OpenAI's.
-constexpr std::array<Renamed, 7> kRenamed = {{{"max_new_tokens", "max_tokens"},
-                                              {"min_new_tokens", "min_tokens"},
-                                              {"num_sequences", "n"},
-                                              {"width", "n"},
-                                              {"prompt_logprobs", "logprobs"},
-                                              {"include_stop", "include_stop_str_in_output"},
-                                              {"inputs", "input"}}};
-constexpr std::array<std::string_view, 6> kParts = {"decoding.", "sampling.", "beam.",
-                                                    "limits.",   "shaping.",  "output."};
-
-// Of what a conversation is made of.
-constexpr std::array<Renamed, 4> kRenamedOfChat = {
-    {{"tools_json", "tools"},
-     {"documents_json", "documents"},
-     {"template_options_json", "chat_template_kwargs"},
-     {"template", "chat_template"}}};
-
-std::string OpenAiChatName(std::string_view path) {
-  if (path.starts_with('.')) path.remove_prefix(1);
-  if (path.empty()) return "messages";
-  for (const Renamed& one : kRenamedOfChat) {
-    if (one.engine == path) return std::string(one.openai);
-  }
-  return absl::StrReplaceAll(std::string(path), {{".members_json", ""}});
-}
-
-std::string OpenAiName(std::string_view path, bool is_list, size_t prompt) {
-  constexpr std::string_view kChat = "prompt.chat";
-  if (path.starts_with(kChat)) return OpenAiChatName(path.substr(kChat.size()));
-  for (const std::string_view part : kParts) {
-    if (path.starts_with(part)) path.remove_prefix(part.size());
-  }
-  const std::string_view name = path.substr(0, path.find_first_of(".["));
-  std::string rest(path.substr(name.size()));
-  std::string result(name);
-  for (const Renamed& one : kRenamed) {
-    if (one.engine == name) result = one.openai;
-  }
-  if (name == "prompt" || name == "inputs") {
-    // "prompt.ids[3]" is "prompt[3]", or "prompt[7][3]" of the list's eighth.
-    rest = absl::StrReplaceAll(rest, {{".ids", ""}, {".text", ""}});
-    if (name == "prompt" && is_list) result += fmt::format("[{}]", prompt);
-    if (name == "inputs" && !is_list && rest.starts_with("[0]")) rest.erase(0, 3);
-  }
-  return result + rest;
-}
-
-}  // namespace
-
-absl::Status InOpenAiField(const absl::Status& status, bool is_list, size_t prompt, bool is_chat) {
-  std::optional<FieldFault> fault = GetFieldFault(status);
-  if (!fault.has_value()) return status;
-  const std::string name =
-      is_chat && fault->field == "prompt" ? "messages" : OpenAiName(fault->field, is_list, prompt);
-  if (!fault->field.empty()) {
-    fault->text = absl::StrReplaceAll(fault->text, {{fault->field, name}});
-  }
-  fault->field = name;
-  return FieldError(*fault);
 }
 
 }  // namespace beamline

@@ -10,15 +10,15 @@
 
 #include "absl/status/statusor.h"
 #include "beamline/v1/inference.pb.h"
+#include "server/http/openai_names.h"
 
 namespace beamline {
 
 struct CompletionRequest {
   v1::GenerateRequest request;      // of each prompt, without it
   std::vector<v1::Prompt> prompts;  // at least one
-  bool is_list = false;             // then errors say which prompt
-  bool is_chat = false;             // of messages, and answered by one
-  int32_t n = 1;                    // answers to each
+  OpenAiNames names;
+  int32_t n = 1;  // answers to each
   bool stream = false;
   bool include_usage = false;       // in a last event of the stream
   std::optional<int32_t> logprobs;  // as asked for
@@ -39,16 +39,11 @@ absl::StatusOr<CompletionRequest> ParseChatCompletion(std::string_view body);
 
 struct EmbeddingRequest {
   v1::EncodeRequest request;
-  bool is_list = false;  // of inputs
+  OpenAiNames names;
   bool base64 = false;
 };
 
 // The body of POST /v1/embeddings.
 absl::StatusOr<EmbeddingRequest> ParseEmbedding(std::string_view body);
-
-// An error of the contract's or the engine's field, said of OpenAI's that it was made of. `prompt`:
-// which one of a list; `is_list`: whether the request had one; `is_chat`: it had messages instead.
-absl::Status InOpenAiField(const absl::Status& status, bool is_list, size_t prompt = 0,
-                           bool is_chat = false);
 
 }  // namespace beamline

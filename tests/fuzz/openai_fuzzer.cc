@@ -18,20 +18,20 @@ constexpr size_t kMostPrompts = 8;
 void CheckCompletion(const absl::StatusOr<CompletionRequest>& parsed) {
   if (!parsed.ok()) return CheckRefusal(parsed.status(), "");
   BEAMLINE_CHECK(!parsed->prompts.empty() && parsed->prompts.size() <= kMostPrompts);
-  BEAMLINE_CHECK(parsed->is_list || parsed->prompts.size() == 1);
+  BEAMLINE_CHECK(parsed->names.is_list || parsed->prompts.size() == 1);
   for (size_t i = 0; i < parsed->prompts.size(); ++i) {
     const auto request = ToEngineRequest(parsed->Message(i));
     if (request.ok()) continue;
     BEAMLINE_CHECK(absl::IsInvalidArgument(request.status()));
-    CheckRefusal(InOpenAiField(request.status(), parsed->is_list, i, parsed->is_chat), "");
+    CheckRefusal(InOpenAiField(request.status(), parsed->names, i), "");
   }
 }
 
 void CheckEmbedding(const absl::StatusOr<EmbeddingRequest>& parsed) {
   if (!parsed.ok()) return CheckRefusal(parsed.status(), "");
-  BEAMLINE_CHECK(parsed->is_list || parsed->request.inputs_size() == 1);
+  BEAMLINE_CHECK(parsed->names.is_list || parsed->request.inputs_size() == 1);
   const auto request = ToEngineRequest(parsed->request);
-  if (!request.ok()) CheckRefusal(InOpenAiField(request.status(), parsed->is_list), "");
+  if (!request.ok()) CheckRefusal(InOpenAiField(request.status(), parsed->names), "");
 }
 
 }  // namespace

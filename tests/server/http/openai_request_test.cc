@@ -65,6 +65,33 @@ TEST(ParseCompletion, IsGreedyAtTemperatureZero) {
             "n is 2; accepted: 1 with temperature 0, of which all answers would be the same");
 }
 
+// What a request says of how to choose is checked, and is not passed over in silence.
+TEST(ParseCompletion, RefusesWhatItWouldNotUse) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {R"("temperature":0,"top_p":1.5)", "top_p is 1.5; accepted: above 0, at most 1"},
+      {R"("temperature":0,"top_k":-7)", "top_k is -7; accepted: 0 to 2147483647"},
+      {R"("temperature":0,"min_p":9)", "min_p is 9; accepted: 0 to 1"},
+      {R"("temperature":-1,"use_beam_search":true)",
+       "temperature is -1; accepted: above 0, at most 2"},
+      {R"("temperature":1e39)", "temperature is 1e+39; accepted: a number of float32"},
+      {R"("logit_bias":{"5":-1e39})", "logit_bias[5] is -1e+39; accepted: a number of float32"},
+      {R"("length_penalty":50)", "length_penalty is 50; accepted: -10 to 10"},
+      {R"("length_penalty":2)", "length_penalty is 2; accepted: 1 without use_beam_search"},
+      {R"("use_beam_search":true,"temperature":0.5)",
+       "temperature is 0.5; accepted: 0 or 1 with use_beam_search"},
+      {R"("use_beam_search":true,"top_p":0.5)", "top_p is 0.5; accepted: 1 with use_beam_search"},
+      {R"("use_beam_search":true,"top_k":7)", "top_k is 7; accepted: -1 or 0 with use_beam_search"},
+  };
+  for (const auto& [fields, message] : cases) {
+    const auto refused = ParseCompletion(R"({"prompt":"p",)" + fields + "}", 8);
+    EXPECT_EQ(refused.status().message(), message) << fields;
+    EXPECT_TRUE(GetFieldFault(refused.status()).has_value()) << fields;
+  }
+  ExpectMessage(R"(,"temperature":0,"top_p":0.5,"length_penalty":1)", "greedy {}");
+  ExpectMessage(R"(,"use_beam_search":true,"temperature":0,"top_p":1,"top_k":-1,"seed":3)",
+                "beam { width: 1 num_sequences: 1 }");
+}
+
 TEST(ParseCompletion, SearchesWithBeamsOnRequest) {
   ExpectMessage(R"(,"use_beam_search":true,"n":4,"length_penalty":2)",
                 "beam { width: 4 num_sequences: 4 length_penalty: 2 }");
@@ -95,11 +122,11 @@ TEST(ParseCompletion, ReadsStreamOptions) {
 }
 
 TEST(ParseCompletion, TakesTextsAndIdsAndListsOfThem) {
-  EXPECT_FALSE(Parsed(R"({"prompt":[1,2]})").is_list);
+  EXPECT_FALSE(Parsed(R"({"prompt":[1,2]})").names.is_list);
   EXPECT_EQ(Parsed(R"({"prompt":[1,2]})").prompts[0].ids().ids(1), 2);
   const CompletionRequest texts = Parsed(R"({"prompt":["a","b"],"max_tokens":3})");
   ASSERT_EQ(texts.prompts.size(), 2U);
-  EXPECT_TRUE(texts.is_list);
+  EXPECT_TRUE(texts.names.is_list);
   EXPECT_EQ(texts.prompts[1].text(), "b");
   EXPECT_EQ(texts.Message(1).limits().max_new_tokens(), 3);
   const CompletionRequest lists = Parsed(R"({"prompt":[[1],[2,3]]})");
@@ -201,7 +228,7 @@ TEST(ParseEmbedding, ReadsInputsAndFormat) {
   const auto one = ParseEmbedding(R"({"model":"m","input":"a","encoding_format":"base64"})");
   ASSERT_TRUE(one.ok()) << one.status();
   EXPECT_TRUE(one->base64);
-  EXPECT_FALSE(one->is_list);
+  EXPECT_FALSE(one->names.is_list);
   EXPECT_EQ(one->request.model(), "m");
   const auto many = ParseEmbedding(R"({"input":[[1,2],[3]],"dimensions":4,"user":"u"})");
   ASSERT_TRUE(many.ok()) << many.status();
@@ -214,9 +241,21 @@ TEST(ParseEmbedding, ReadsInputsAndFormat) {
             "of lists of token ids");
 }
 
+TEST(InOpenAiField, SaysTheNameThatTheConversationHas) {
+  constexpr char kStart[] = R"({"messages":[{"role":"user","content":"c"}],)";
+  for (const std::string name : {"max_tokens", "max_completion_tokens"}) {
+    const auto parsed = ParseChatCompletion(kStart + ("\"" + name + "\":0}"));
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    const auto status =
+        InOpenAiField(FieldError("limits.max_new_tokens", "0", "1 to 8"), parsed->names);
+    EXPECT_EQ(status.message(), name + " is 0; accepted: 1 to 8");
+  }
+}
+
 TEST(InOpenAiField, SaysTheFieldOfTheRequest) {
   const auto name = [](const std::string& field, bool is_list, size_t prompt) {
-    const auto status = InOpenAiField(FieldError(field, "0", "1 to 2"), is_list, prompt);
+    const auto status =
+        InOpenAiField(FieldError(field, "0", "1 to 2"), {.is_list = is_list}, prompt);
     return std::string(status.message());
   };
   EXPECT_EQ(name("limits.max_new_tokens", false, 0), "max_tokens is 0; accepted: 1 to 2");
@@ -230,9 +269,21 @@ TEST(InOpenAiField, SaysTheFieldOfTheRequest) {
   EXPECT_EQ(name("inputs[0]", false, 0), "input is 0; accepted: 1 to 2");
   const auto text = InOpenAiField(
       FieldError({.field = "limits.stop", .value = "17", .text = "limits.stop has 17 entries"}),
-      false);
+      {});
   EXPECT_EQ(text.message(), "stop has 17 entries");
-  EXPECT_EQ(InOpenAiField(absl::UnavailableError("u"), true).message(), "u");
+  const auto entry = InOpenAiField(FieldError({.field = "shaping.logit_bias[-1]",
+                                               .value = "-1",
+                                               .accepted = "0 to 9",
+                                               .text = "shaping.logit_bias has the id -1"}),
+                                   {});
+  EXPECT_EQ(entry.message(), "logit_bias has the id -1; accepted: 0 to 9");
+  const auto long_input = InOpenAiField(FieldError({.field = "inputs[0]",
+                                                    .value = "9",
+                                                    .accepted = "at most 8; set truncate to cut it",
+                                                    .text = "inputs[0] has 9 tokens"}),
+                                        {});
+  EXPECT_EQ(long_input.message(), "input has 9 tokens; accepted: at most 8");
+  EXPECT_EQ(InOpenAiField(absl::UnavailableError("u"), {.is_list = true}).message(), "u");
 }
 
 }  // namespace
