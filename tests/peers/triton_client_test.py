@@ -70,7 +70,7 @@ class TritonClient(peer_python.ServerCase):
         self.assertIsNone(result.as_numpy("num_input_tokens"))
         self.assertEqual(result.get_response().id, "r7")
         # The same by parameters and by a JSON object.
-        by_parameters = self.client.infer(GENERATOR, inputs[:1], parameters={"max_tokens": TOKENS, "temperature": 0.0})
+        by_parameters = self.client.infer(GENERATOR, inputs[:1], parameters={"max_tokens": TOKENS, "temperature": 0})
         self.assertEqual(by_parameters.as_numpy("text_output").tolist(), result.as_numpy("text_output").tolist())
         options = triton.InferInput("sampling_parameters", [1], "BYTES")
         options.set_data_from_numpy(np.array([json.dumps({"max_tokens": str(TOKENS), "temperature": 0}).encode()], dtype=object))

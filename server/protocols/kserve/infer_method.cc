@@ -108,14 +108,16 @@ void WriteEnd(const Ends& ends, const v1::Usage& usage, const InferAnswer& answe
 template <typename Base, typename Result>
 class Adapter final : public Base {
  public:
-  explicit Adapter(std::shared_ptr<InferSink> sink) : sink_(std::move(sink)) {}
+  Adapter(std::shared_ptr<InferSink> sink, OptionNames names)
+      : sink_(std::move(sink)), names_(std::move(names)) {}
   void OnFinish(absl::StatusOr<Result> result) override {
-    if (!result.ok()) return sink_->OnFinish(InInferRequest(result.status()));
+    if (!result.ok()) return sink_->OnFinish(InInferRequest(result.status(), names_));
     sink_->OnFinish(InferResult(*std::move(result)));
   }
 
  private:
   const std::shared_ptr<InferSink> sink_;
+  const OptionNames names_;
 };
 
 }  // namespace
@@ -201,14 +203,16 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> InferMethod::Submit(
   until.deadline = translation.deadline;
   absl::StatusOr<std::shared_ptr<RequestHandle>> handle;
   if (const auto* generate = std::get_if<v1::GenerateRequest>(&translation.request)) {
-    auto adapter = std::make_shared<Adapter<GenerateSink, GenerateResult>>(std::move(sink));
+    auto adapter =
+        std::make_shared<Adapter<GenerateSink, GenerateResult>>(std::move(sink), answer.names);
     handle = GenerateMethod::Submit(call, *generate, until, std::move(adapter), answer.answer);
   } else {
-    auto adapter = std::make_shared<Adapter<EncodeSink, EncodeResult>>(std::move(sink));
+    auto adapter =
+        std::make_shared<Adapter<EncodeSink, EncodeResult>>(std::move(sink), answer.names);
     handle = EncodeMethod::Submit(call, std::get<v1::EncodeRequest>(translation.request), until,
                                   std::move(adapter), answer.answer);
   }
-  if (!handle.ok()) return InInferRequest(handle.status());
+  if (!handle.ok()) return InInferRequest(handle.status(), answer.names);
   return handle;
 }
 

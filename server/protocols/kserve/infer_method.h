@@ -17,6 +17,7 @@
 #include "server/calls/call_state.h"
 #include "server/calls/caller.h"
 #include "server/calls/methods.h"
+#include "server/protocols/kserve/options.h"
 
 namespace beamline {
 
@@ -29,6 +30,7 @@ struct InferAnswer {
   std::set<std::string, std::less<>> outputs;  // asked for by name; empty: all but left_out
   std::set<std::string, std::less<>> left_out;
   int32_t pad_id = 0;  // in output_ids, behind sequences that are shorter than the longest
+  OptionNames names;   // of the request's options, for errors
 
   bool Wants(std::string_view output) const;
 };
@@ -51,8 +53,9 @@ absl::StatusOr<InferTranslation> TranslateInfer(CallState& call,
                                                 const inference::ModelInferRequest& message,
                                                 const Caller& caller);
 
-// An error about a field of beamline.v1 as one about what this protocol calls it.
-absl::Status InInferRequest(const absl::Status& status);
+// An error about a field of beamline.v1 as one about what this protocol calls it: of the names that
+// an option may have the one that the request has.
+absl::Status InInferRequest(const absl::Status& status, const OptionNames& names = {});
 
 inference::ModelInferResponse ToInferResponse(const v1::GenerateResponse& response,
                                               const InferAnswer& answer);

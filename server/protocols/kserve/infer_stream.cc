@@ -96,12 +96,12 @@ absl::Status InferStream::SubmitStream(const ItemPtr& item, const InferTranslati
   caller.deadline = translation.deadline;
   const auto& request = std::get<v1::GenerateRequest>(translation.request);
   auto prepared = PrepareGenerate(*item->state, request, caller);
-  if (!prepared.ok()) return InInferRequest(prepared.status());
+  if (!prepared.ok()) return InInferRequest(prepared.status(), translation.answer.names);
   item->answer = translation.answer;
   item->answer.answer = std::move(prepared->answer);
   auto handle = item->state->CountRefusal(services().engine.Generate(
       std::move(prepared->request), std::make_shared<DeltaSink>(*this, item)));
-  if (!handle.ok()) return InInferRequest(handle.status());
+  if (!handle.ok()) return InInferRequest(handle.status(), translation.answer.names);
   Keep(item, *handle);
   return absl::OkStatus();
 }
@@ -152,7 +152,8 @@ void InferStream::Advance(const ItemPtr& item) {
 
 void InferStream::SendDeltas(const ItemPtr& item, std::vector<GenerateDelta> deltas,
                              const absl::StatusOr<GenerateResult>* end) {
-  if (end != nullptr && !end->ok()) return Fail(item, InInferRequest(end->status()));
+  if (end != nullptr && !end->ok())
+    return Fail(item, InInferRequest(end->status(), item->answer.names));
   v1::GenerateStreamResponse message;
   for (GenerateDelta& delta : deltas) {
     *message.add_deltas() = ToMessage(std::move(delta), item->answer.answer);

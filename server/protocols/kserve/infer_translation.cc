@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "engine/api/request_limits.h"
 #include "fmt/format.h"
+#include "server/conversion/decoding_ranges.h"
 #include "server/protocols/kserve/infer_method.h"
 #include "server/protocols/kserve/model_tensors.h"
 #include "server/protocols/kserve/options.h"
@@ -205,18 +206,40 @@ absl::Status ReadOptionInputs(const std::vector<InputTensor>& inputs, bool gener
   return absl::OkStatus();
 }
 
-v1::GenerateRequest MakeGenerate(InferOptions& options) {
+void AddEndId(InferOptions& options, v1::Limits& limits) {
+  if (options.end_id == -1) return limits.set_ignore_eos(true);
+  options.names.push_back(
+      {fmt::format("limits.stop_token_ids[{}]", limits.stop_token_ids_size()), "end_id"});
+  limits.add_stop_token_ids(*options.end_id);
+}
+
+absl::StatusOr<v1::GenerateRequest> MakeGenerate(InferOptions& options) {
+  BEAMLINE_RETURN_IF_ERROR(InInferRequest(CheckRanges(options.sampling), options.names));
+  BEAMLINE_RETURN_IF_ERROR(InInferRequest(CheckRanges(options.beam), options.names));
+  if (options.end_id.has_value()) AddEndId(options, *options.generate.mutable_limits());
   v1::GenerateRequest request = std::move(options.generate);
   if (options.beam.width() > 1) {
     *request.mutable_beam() = options.beam;
   } else if (options.is_greedy) {
     request.mutable_greedy();
+    if (options.sampling.num_sequences() > 1) {
+      return FieldError("n", fmt::to_string(options.sampling.num_sequences()),
+                        "1 with temperature 0, of which all answers would be the same");
+    }
   } else if (options.has_sampling) {
     *request.mutable_sampling() = options.sampling;
-  } else if (options.beam.has_width() && options.beam.width() != 1) {
-    *request.mutable_beam() = options.beam;  // for its error
   }
   return request;
+}
+
+// "1, 3"; empty when no version of the model is ready.
+std::string ReadyVersions(const ModelDirectory& models, std::string_view name) {
+  std::string versions;
+  for (const auto& model : models.models()) {
+    if (model->name != name || model->state != ModelState::kReady) continue;
+    versions += fmt::format("{}{}", versions.empty() ? "" : ", ", model->version);
+  }
+  return versions;
 }
 
 absl::Status ReadOutputs(const ModelInferRequest& message, const ModelInfo& model,
@@ -247,8 +270,8 @@ absl::Status ReadOutputs(const ModelInferRequest& message, const ModelInfo& mode
 
 }  // namespace
 
-absl::Status InInferRequest(const absl::Status& status) {
-  return RenameField(status, [](std::string_view path) -> std::string {
+absl::Status InInferRequest(const absl::Status& status, const OptionNames& names) {
+  return RenameField(status, [&](std::string_view path) -> std::string {
     if (path == "model") return "model_name";
     if (path == "request_id") return "id";
     // "prompt", "prompt.ids[2]", "inputs[7]", "inputs[7].ids[2]"
@@ -258,8 +281,16 @@ absl::Status InInferRequest(const absl::Status& status) {
       return ids == std::string_view::npos ? std::string(kTextInput)
                                            : fmt::format("{}{}", kIdInput, path.substr(ids + 3));
     }
+    const auto find = [&](std::string_view of) {
+      const auto found = std::ranges::find(names, of, &OptionName::path);
+      return found == names.end() ? std::string_view() : found->name;
+    };
+    if (const std::string_view name = find(path); !name.empty()) return std::string(name);
     // Of an element of a list what the list is called.
     const std::string_view list = path.substr(0, path.find('['));
+    if (const std::string_view name = find(list); !name.empty()) {
+      return fmt::format("{}{}", name, path.substr(list.size()));
+    }
     for (const bool generates : {true, false}) {
       const std::string_view name = OptionOfField(generates, list);
       if (!name.empty()) return fmt::format("{}{}", name, path.substr(list.size()));
@@ -303,7 +334,7 @@ absl::StatusOr<InferTranslation> TranslateInfer(const ModelInferRequest& message
     translation.request = std::move(request);
   };
   if (generates) {
-    v1::GenerateRequest request = MakeGenerate(options);
+    BEAMLINE_ASSIGN_OR_RETURN(v1::GenerateRequest request, MakeGenerate(options));
     *request.mutable_prompt() = std::move(prompts.prompts[0]);
     complete(std::move(request));
   } else {
@@ -316,6 +347,7 @@ absl::StatusOr<InferTranslation> TranslateInfer(const ModelInferRequest& message
   answer.model_version = fmt::to_string(model.version);
   answer.id = message.id();
   answer.pad_id = std::max(model.eos_token_id, 0);
+  answer.names = std::move(options.names);
   return translation;
 }
 
@@ -325,7 +357,12 @@ absl::StatusOr<InferTranslation> TranslateInfer(CallState& call, const ModelInfe
   if (!named.ok()) return named.status();
   const auto model =
       call.CountRefusal(call.services().models.Resolve(*named, ModelDirectory::Use::kAny));
-  if (!model.ok()) return InInferRequest(model.status());
+  if (!model.ok()) {
+    const std::string versions = ReadyVersions(call.services().models, message.model_name());
+    if (message.model_version().empty() || versions.empty()) return InInferRequest(model.status());
+    return FieldError("model_version", fmt::format("'{}'", Shorten(message.model_version())),
+                      fmt::format("{}, or nothing", versions));
+  }
   call.SetModel((*model)->name);
   return TranslateInfer(message, **model, caller.deadline);
 }

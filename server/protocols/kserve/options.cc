@@ -32,7 +32,7 @@ using SetIds = void (*)(O&, const Ids&);
 
 struct Option {
   std::string_view name;
-  std::string_view path;  // in beamline.v1
+  std::string_view path;  // in beamline.v1, or what options of the same meaning have in common
   std::variant<SetBool, SetInt, SetSeed, SetReal, SetText, SetTexts, SetIds> set;
 };
 
@@ -70,12 +70,13 @@ void SetBadWords(O& o, const Texts& texts) {
 }
 void SetStream(O& o, bool stream) { o.stream = stream; }
 void SetIncludeStop(O& o, bool include) { Limits(o).set_include_stop(include); }
-void SetReturnLogprobs(O& o, bool wanted) {
-  o.return_logprobs = wanted;
-  if (wanted && !Output(o).has_logprobs()) Output(o).set_logprobs(0);
-}
 void LeaveOut(O& o, const char* output, bool wanted) {
   if (!wanted) o.left_out.emplace_back(output);
+}
+void SetReturnLogprobs(O& o, bool wanted) {
+  if (!wanted) return LeaveOut(o, "output_log_probs", false);
+  o.return_logprobs = true;
+  if (!Output(o).has_logprobs()) Output(o).set_logprobs(0);
 }
 
 // How tokens are chosen, and how many.
@@ -127,13 +128,7 @@ std::span<const Option> TextOptions() {
          Limits(o).mutable_stop_token_ids()->Add(ids.begin(), ids.end());
        })},
       {"bad_words", "shaping.bad_words", &SetBadWords},
-      {"end_id", "limits.stop_token_ids", SetInt([](O& o, int32_t id) {
-         if (id == -1) {
-           Limits(o).set_ignore_eos(true);
-         } else {
-           Limits(o).add_stop_token_ids(id);
-         }
-       })},
+      {"end_id", "end_id", SetInt([](O& o, int32_t id) { o.end_id = id; })},
       // Nothing is padded.
       {"pad_id", "", SetInt([](O&, int32_t) {})},
       {"ignore_eos", "limits.ignore_eos",
@@ -156,8 +151,8 @@ std::span<const Option> TextOptions() {
        SetBool([](O& o, bool wanted) { LeaveOut(o, "num_input_tokens", wanted); })},
       {"return_num_output_tokens", "",
        SetBool([](O& o, bool wanted) { LeaveOut(o, "num_output_tokens", wanted); })},
-      {"stream", "", &SetStream},
-      {"streaming", "", &SetStream},
+      {"stream", "stream", &SetStream},
+      {"streaming", "stream", &SetStream},
       {"cache_salt", "cache_salt", SetText([](O& o, const std::string& salt) {
          o.generate.set_cache_salt(salt);
          return absl::OkStatus();
@@ -231,9 +226,24 @@ std::string Names(bool generates) {
 // --- Values of other types
 // ------------------------------------------------------------------------
 
+std::string Show(bool value) { return value ? "true" : "false"; }
+// "3.0": a whole number is not what it is.
+std::string Show(double value) {
+  const std::string text = fmt::to_string(value);
+  return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
+}
+std::string Show(const std::string& value) { return fmt::format("'{}'", Shorten(value)); }
+std::string Show(const Whole& value) {
+  return value.is_unsigned ? fmt::to_string(value.bits) : fmt::to_string(value.Signed());
+}
+
 absl::Status WrongType(const std::string& field, const Elements& value, std::string_view accepted) {
   constexpr std::string_view kNames[] = {"truth values", "whole numbers", "numbers", "texts"};
   const size_t size = std::visit([](const auto& elements) { return elements.size(); }, value);
+  if (size == 1) {
+    const auto show = [](const auto& elements) { return Show(elements.front()); };
+    return FieldError(field, std::visit(show, value), accepted);
+  }
   return FieldError(field, fmt::format("{} {}", size, kNames[value.index()]), accepted);
 }
 
@@ -245,7 +255,7 @@ const T* Only(const Elements& value) {
 
 absl::Status Set(SetBool set, const std::string& field, const Elements& value, O& options) {
   const auto* elements = std::get_if<std::vector<bool>>(&value);
-  if (elements == nullptr || elements->size() != 1) return WrongType(field, value, "1 BOOL");
+  if (elements == nullptr || elements->size() != 1) return WrongType(field, value, "one BOOL");
   set(options, elements->front());
   return absl::OkStatus();
 }
@@ -259,7 +269,7 @@ absl::StatusOr<Whole> ToWhole(const std::string& field, const Elements& value) {
     if (absl::SimpleAtoi(*text, &number)) return Whole{static_cast<uint64_t>(number), false};
     if (absl::SimpleAtoi(*text, &whole.bits)) return Whole{whole.bits, true};
   }
-  return WrongType(field, value, "1 whole number");
+  return WrongType(field, value, "one whole number");
 }
 
 absl::StatusOr<int32_t> ToInt(const std::string& field, const Whole& whole) {
@@ -297,7 +307,7 @@ absl::Status Set(SetReal set, const std::string& field, const Elements& value, O
                                 : static_cast<double>(whole->Signed());
   } else if (const std::string* text = Only<std::string>(value);
              text == nullptr || !absl::SimpleAtod(*text, &number)) {
-    return WrongType(field, value, "1 number");
+    return WrongType(field, value, "one number");
   }
   // The form of the comparison refuses NaN too; beyond float is beyond every range.
   constexpr double kMost = std::numeric_limits<float>::max();
@@ -310,7 +320,7 @@ absl::Status Set(SetReal set, const std::string& field, const Elements& value, O
 
 absl::Status Set(SetText set, const std::string& field, const Elements& value, O& options) {
   const std::string* text = Only<std::string>(value);
-  if (text == nullptr) return WrongType(field, value, "1 text");
+  if (text == nullptr) return WrongType(field, value, "one text");
   return set(options, *text);
 }
 
@@ -375,6 +385,17 @@ absl::Status SetOption(bool generates, std::string_view name, const std::string&
                        const Elements& value, InferOptions& options) {
   for (const Option& option : Options(generates)) {
     if (option.name != name) continue;
+    const std::string_view path = option.path.empty() ? option.name : option.path;
+    const auto given = std::ranges::find(options.names, path, &OptionName::path);
+    if (given != options.names.end()) {
+      const auto& other = options.fields[static_cast<size_t>(given - options.names.begin())];
+      return FieldError({.field = field,
+                         .value = "given twice",
+                         .accepted = "one of the two",
+                         .text = fmt::format("{} is given beside {}", field, other)});
+    }
+    options.names.push_back({std::string(path), option.name});
+    options.fields.push_back(field);
     return std::visit([&](auto set) { return Set(set, field, value, options); }, option.set);
   }
   return FieldError(

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,13 @@
 
 namespace beamline {
 
+// Which option of a request set which field of beamline.v1.
+struct OptionName {
+  std::string path;  // "limits.max_new_tokens"; of an entry of a list "limits.stop_token_ids[2]"
+  std::string_view name;  // "request_output_len"
+};
+using OptionNames = std::vector<OptionName>;
+
 // What a request's options come to.
 struct InferOptions {
   v1::GenerateRequest generate;  // without its prompt, `sampling` and `beam`
@@ -25,7 +33,10 @@ struct InferOptions {
   bool is_greedy = false;  // a temperature of 0
   bool stream = false;
   bool return_logprobs = false;
+  std::optional<int32_t> end_id;      // behind the others of `stop_token_ids`; -1: never ends
   std::vector<std::string> left_out;  // outputs
+  OptionNames names;
+  std::vector<std::string> fields;  // of each of `names` where it stands: "parameters[top_k]"
 };
 
 // Name, type and dimensions of an input, as they are told.
@@ -39,7 +50,8 @@ struct InputDescription {
 std::vector<InputDescription> OptionInputs(bool generates);
 
 // Sets the option `name`; `field` is what errors call the value. INVALID_ARGUMENT for a value of
-// another type, and for a name that there is not ("accepted" lists them).
+// another type, for a name that there is not ("accepted" lists them), and for an option that
+// another input, parameter or name has set: which one held would be chance.
 absl::Status SetOption(bool generates, std::string_view name, const std::string& field,
                        const Elements& value, InferOptions& options);
 // Those of a JSON object, which is that of vLLM's SamplingParams; null stands for an absent member.

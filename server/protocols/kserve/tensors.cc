@@ -101,8 +101,8 @@ absl::Status AppendIds(const void* elements, int64_t begin, int64_t count,
     T value;
     std::memcpy(&value, at, sizeof(T));
     if (!std::in_range<int32_t>(value) || std::cmp_less(value, 0)) {
-      const int64_t told = std::in_range<int64_t>(value) ? static_cast<int64_t>(value) : INT64_MAX;
-      return CheckInt("input_ids", told, 0, INT32_MAX);
+      return FieldError(fmt::format("input_ids[{}]", i), fmt::to_string(value),
+                        fmt::format("0 to {}", INT32_MAX));
     }
     ids.AddAlreadyReserved(static_cast<int32_t>(value));
   }

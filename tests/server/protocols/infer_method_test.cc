@@ -229,12 +229,12 @@ TEST(InferMethodTest, MalformedTensorsAreRefused) {
       {With("max_tokens", "INT32", {INT64_MAX, 0}, one),
        "has 4 bytes of raw contents for 0 elements"},
       {With("max_tokens", "INT32", {0}, ""),
-       "input 'max_tokens' is 0 whole numbers; accepted: 1 whole number"},
+       "input 'max_tokens' is 0 whole numbers; accepted: one whole number"},
       {With("max_tokens", "INT32", std::vector<int64_t>(33, 1), one),
        "has 33 dimensions; accepted: at most 32"},
       {With("max_tokens", "INT32", {2}, RawNumbers<int32_t>({1, 2})), "is 2 whole numbers"},
       {With("max_tokens", "FP32", {1}, RawNumbers<float>({1})),
-       "is 1 numbers; accepted: 1 whole number"},
+       "input 'max_tokens' is 1.0; accepted: one whole number"},
       {With("max_tokens", "INT64", {1}, RawNumbers<int64_t>({int64_t{1} << 40})),
        "input 'max_tokens' is 1099511627776; accepted: -2147483648 to 2147483647"},
       {With("max_tokens", "UINT64", {1}, RawNumbers<uint64_t>({UINT64_MAX})),
@@ -259,7 +259,7 @@ InferRequest TwoInputs(const std::string& name, int64_t bytes) {
 TEST(InferMethodTest, MalformedTextsAndOptionsAreRefused) {
   const std::string one = RawNumbers<int32_t>({1});
   const std::vector<RefusedCase> cases = {
-      {With("stream", "INT32", {1}, one), "input 'stream' is 1 whole numbers; accepted: 1 BOOL"},
+      {With("stream", "INT32", {1}, one), "input 'stream' is 1; accepted: one BOOL"},
       {With("bogus", "INT32", {1}, one),
        "input 'bogus' is 'bogus', which this model does not take; accepted: max_tokens"},
       {With("stop", "BYTES", {1025}, RawTexts(std::vector<std::string>(1025, "a"))),
@@ -288,16 +288,16 @@ TEST(InferMethodTest, MalformedTextsAndOptionsAreRefused) {
       {With("input_ids", "INT32", {1, 1, 1}, one), "input 'input_ids' has no shape of ids"},
       {With("input_ids", "INT32", {2, 1}, one + one), "input 'input_ids' has 2 texts; accepted: 1"},
       {With("input_ids", "INT32", {1}, RawNumbers<int32_t>({-1})),
-       "input_ids is -1; accepted: 0 to 2147483647"},
-      {With("input_ids", "INT8", {1}, RawNumbers<int8_t>({-128})), "input_ids is -128;"},
+       "input_ids[0] is -1; accepted: 0 to 2147483647"},
+      {With("input_ids", "INT8", {1}, RawNumbers<int8_t>({-128})), "input_ids[0] is -128;"},
       {With("input_ids", "UINT32", {1}, RawNumbers<uint32_t>({1U << 31})),
-       "input_ids is 2147483648; accepted: 0 to 2147483647"},
+       "input_ids[0] is 2147483648; accepted: 0 to 2147483647"},
       {With("input_ids", "INT64", {2}, RawNumbers<int64_t>({7, int64_t{1} << 40})),
-       "input_ids is 1099511627776;"},
+       "input_ids[1] is 1099511627776;"},
       {With("input_ids", "BOOL", {1}, "a"), "input 'input_ids' has datatype BOOL"},
       {TwoInputs("input_lengths", 2000), "input 'input_lengths' has 2000 texts; accepted: 1"},
       {With("input_ids", "UINT64", {1}, RawNumbers<uint64_t>({UINT64_MAX})),
-       "input_ids is 9223372036854775807"},
+       "input_ids[0] is 18446744073709551615;"},
       {With("input_lengths", "INT32", {1}, one), "input 'input_lengths' comes without input_ids"},
       {With("sampling_parameters", "BYTES", {1}, RawTexts({"{"})), "sampling_parameters"},
       {With("sampling_parameters", "BYTES", {1}, RawTexts({"[]"})), "sampling_parameters"},
@@ -310,7 +310,7 @@ TEST(InferMethodTest, MalformedTextsAndOptionsAreRefused) {
       {With("sampling_parameters", "BYTES", {1}, RawTexts({R"({"stop": {"a": 1}})"})),
        "sampling_parameters.stop is object"},
       {With("sampling_parameters", "BYTES", {1}, RawTexts({R"({"max_tokens": "many"})"})),
-       "1 texts; accepted: 1 whole number"},
+       "sampling_parameters.max_tokens is 'many'; accepted: one whole number"},
       {With("sampling_parameters", "BYTES", {1}, RawTexts({std::string(70000, ' ')})),
        "70000 bytes; accepted: at most 65536"},
   };
@@ -389,6 +389,81 @@ TEST(InferMethodTest, ErrorsHaveTheNamesOfTheProtocol) {
       InInferRequest(FieldError({.field = "prompt", .text = "prompt has 9 tokens"})).message(),
       "text_input has 9 tokens");
   EXPECT_EQ(InInferRequest(absl::UnavailableError("x")), absl::UnavailableError("x"));
+}
+
+// Of several names for one option errors say the one that the request has.
+TEST(InferMethodTest, ErrorsHaveTheNamesOfTheRequest) {
+  InferRequest request = TextRequest("writer", "a");
+  auto& parameters = *request.mutable_parameters();
+  parameters["request_output_len"].set_int64_param(0);
+  parameters["stop_words"].set_string_param("x");
+  parameters["stop_token_ids"].set_int64_param(5);
+  parameters["end_id"].set_int64_param(-2);
+  const auto translation = Translate(request);
+  ASSERT_TRUE(translation.ok()) << translation.status();
+  EXPECT_THAT(Generate(request), HasSubstr("stop_token_ids: 5 stop_token_ids: -2"));
+  const auto renamed = [&](const char* field) {
+    return std::string(
+        InInferRequest(FieldError(field, "0", "1 to 2"), translation->answer.names).message());
+  };
+  EXPECT_EQ(renamed("limits.max_new_tokens"), "request_output_len is 0; accepted: 1 to 2");
+  EXPECT_EQ(renamed("limits.stop[3]"), "stop_words[3] is 0; accepted: 1 to 2");
+  EXPECT_EQ(renamed("limits.stop_token_ids[0]"), "stop_token_ids[0] is 0; accepted: 1 to 2");
+  EXPECT_EQ(renamed("limits.stop_token_ids[1]"), "end_id is 0; accepted: 1 to 2");
+  EXPECT_EQ(renamed("decoding.sampling.top_p"), "top_p is 0; accepted: 1 to 2");
+}
+
+// Parameters have no order: which of two holds would be chance.
+TEST(InferMethodTest, AnOptionIsGivenOnce) {
+  InferRequest request = TextRequest("writer", "a");
+  auto& parameters = *request.mutable_parameters();
+  parameters["top_k"].set_int64_param(5);
+  AddRaw(request, "runtime_top_k", "INT32", {1}, RawNumbers<int32_t>({7}));
+  EXPECT_EQ(Refusal(request),
+            "input 'runtime_top_k' is given beside parameters[top_k]; accepted: one of the two");
+  request = TextRequest("writer", "a");
+  (*request.mutable_parameters())["temperature"].set_double_param(1);
+  AddRaw(request, "sampling_parameters", "BYTES", {1}, RawTexts({R"({"temperature": 0})"}));
+  EXPECT_EQ(
+      Refusal(request),
+      "sampling_parameters.temperature is given beside parameters[temperature]; accepted: one "
+      "of the two");
+}
+
+TEST(InferMethodTest, OptionsThatSayTheSameDoNotDependOnTheirOrder) {
+  for (int i = 0; i < 20; ++i) {  // parameters are gone through in any order
+    InferRequest request = TextRequest("writer", "a");
+    auto& parameters = *request.mutable_parameters();
+    parameters["end_id"].set_int64_param(-1);
+    parameters["ignore_eos"].set_bool_param(false);
+    parameters["logprobs"].set_int64_param(2);
+    parameters["return_log_probs"].set_bool_param(false);
+    EXPECT_THAT(Generate(request), HasSubstr("ignore_eos: true"));
+    EXPECT_FALSE(Translate(request)->answer.Wants("output_log_probs"));
+  }
+}
+
+TEST(InferMethodTest, RangesHoldForOptionsThatAreNotUsed) {
+  const std::vector<std::pair<std::string, double>> wrong = {
+      {"top_p", 1.5}, {"min_p", -1}, {"typical_p", 0}, {"length_penalty", 11}};
+  for (const auto& [name, value] : wrong) {
+    for (const int64_t beam_width : {1, 2}) {
+      InferRequest request = TextRequest("writer", "a");
+      auto& parameters = *request.mutable_parameters();
+      parameters["temperature"].set_double_param(0);
+      parameters["beam_width"].set_int64_param(beam_width);
+      parameters[name].set_double_param(value);
+      EXPECT_THAT(Refusal(request), testing::StartsWith(name + " is ")) << beam_width;
+    }
+  }
+  const std::vector<std::pair<std::string, int64_t>> numbers = {
+      {"runtime_top_k", -2}, {"n", 0}, {"n", 2}, {"beam_width", 0}, {"num_return_sequences", 65}};
+  for (const auto& [name, value] : numbers) {
+    InferRequest request = TextRequest("writer", "a");
+    (*request.mutable_parameters())["temperature"].set_double_param(0);
+    (*request.mutable_parameters())[name].set_int64_param(value);
+    EXPECT_THAT(Refusal(request), testing::StartsWith(name + " is " + std::to_string(value) + ";"));
+  }
 }
 
 TEST(InferMethodTest, AnswersAreTensors) {

@@ -95,6 +95,9 @@ TEST_F(InferServiceTest, ErrorsAreStatuses) {
   InferRequest request = TextRequest("writer", "p");
   request.set_model_version("x");
   EXPECT_THAT(Infer(request, response).error_message(), HasSubstr("model_version is 'x'"));
+  request.set_model_version("7");
+  EXPECT_EQ(Infer(request, response).error_message(),
+            "model_version is '7'; accepted: 1, or nothing");
   EXPECT_THAT(Infer(StreamRequest(""), response).error_message(),
               HasSubstr("stream is true; accepted: false; ModelStreamInfer"));
   engine_->Refuse(absl::ResourceExhaustedError("full"));
