@@ -47,13 +47,12 @@ absl::StatusOr<int64_t> ToWholeIn(std::string_view name, const InferParameter& p
                                   int64_t min, int64_t max) {
   BEAMLINE_ASSIGN_OR_RETURN(const Elements elements, ToElements(name, parameter));
   const auto* whole = std::get_if<std::vector<Whole>>(&elements);
-  if (whole == nullptr) {
-    return FieldError(ParameterField(name), "not a whole number",
-                      fmt::format("{} to {}", min, max));
+  if (whole == nullptr || !whole->front().FitsSigned()) {
+    return FieldError(ParameterField(name), ShowElements(elements),
+                      fmt::format("whole numbers from {} to {}", min, max));
   }
-  const int64_t value = whole->front().FitsSigned() ? whole->front().Signed() : INT64_MAX;
-  BEAMLINE_RETURN_IF_ERROR(CheckInt(ParameterField(name), value, min, max));
-  return value;
+  BEAMLINE_RETURN_IF_ERROR(CheckInt(ParameterField(name), whole->front().Signed(), min, max));
+  return whole->front().Signed();
 }
 
 // What both kinds of requests have: Triton's 0 is the default, 1 comes first.
@@ -130,9 +129,12 @@ absl::StatusOr<std::vector<v1::Prompt>> ReadIdInput(const InputTensor& input,
     int64_t length = shape.back();
     const int64_t begin = static_cast<int64_t>(i) * length;
     if (!lengths.empty()) {
-      const int64_t given = lengths[i].FitsSigned() ? lengths[i].Signed() : INT64_MAX;
-      BEAMLINE_RETURN_IF_ERROR(CheckInt("input_lengths", given, 1, shape.back()));
-      length = given;
+      const Whole& given = lengths[i];
+      if (!given.FitsSigned() || given.Signed() < 1 || given.Signed() > shape.back()) {
+        return FieldError(fmt::format("input_lengths[{}]", i), given.ToText(),
+                          fmt::format("1 to {}", shape.back()));
+      }
+      length = given.Signed();
     }
     // The engine knows the model's vocabulary.
     BEAMLINE_RETURN_IF_ERROR(
@@ -214,6 +216,8 @@ void AddEndId(InferOptions& options, v1::Limits& limits) {
 }
 
 absl::StatusOr<v1::GenerateRequest> MakeGenerate(InferOptions& options) {
+  // TensorRT-LLM's clients send this one with every beam search.
+  if (options.beam.width() > 1 && options.sampling.top_p() == 0) options.sampling.clear_top_p();
   BEAMLINE_RETURN_IF_ERROR(InInferRequest(CheckRanges(options.sampling), options.names));
   BEAMLINE_RETURN_IF_ERROR(InInferRequest(CheckRanges(options.beam), options.names));
   if (options.end_id.has_value()) AddEndId(options, *options.generate.mutable_limits());

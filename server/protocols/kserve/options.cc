@@ -233,18 +233,10 @@ std::string Show(double value) {
   return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
 }
 std::string Show(const std::string& value) { return fmt::format("'{}'", Shorten(value)); }
-std::string Show(const Whole& value) {
-  return value.is_unsigned ? fmt::to_string(value.bits) : fmt::to_string(value.Signed());
-}
+std::string Show(const Whole& value) { return value.ToText(); }
 
 absl::Status WrongType(const std::string& field, const Elements& value, std::string_view accepted) {
-  constexpr std::string_view kNames[] = {"truth values", "whole numbers", "numbers", "texts"};
-  const size_t size = std::visit([](const auto& elements) { return elements.size(); }, value);
-  if (size == 1) {
-    const auto show = [](const auto& elements) { return Show(elements.front()); };
-    return FieldError(field, std::visit(show, value), accepted);
-  }
-  return FieldError(field, fmt::format("{} {}", size, kNames[value.index()]), accepted);
+  return FieldError(field, ShowElements(value), accepted);
 }
 
 template <typename T>
@@ -275,8 +267,7 @@ absl::StatusOr<Whole> ToWhole(const std::string& field, const Elements& value) {
 absl::StatusOr<int32_t> ToInt(const std::string& field, const Whole& whole) {
   using Limits = std::numeric_limits<int32_t>;
   if (!whole.FitsSigned()) {
-    return FieldError(field, fmt::to_string(whole.bits),
-                      fmt::format("{} to {}", Limits::min(), Limits::max()));
+    return FieldError(field, whole.ToText(), fmt::format("{} to {}", Limits::min(), Limits::max()));
   }
   BEAMLINE_RETURN_IF_ERROR(CheckInt(field, whole.Signed(), Limits::min(), Limits::max()));
   return static_cast<int32_t>(whole.Signed());
@@ -370,6 +361,16 @@ inference::DataType TypeOf(const Option& option) {
 }
 
 }  // namespace
+
+std::string ShowElements(const Elements& value) {
+  constexpr std::string_view kNames[] = {"truth values", "whole numbers", "numbers", "texts"};
+  return std::visit(
+      [&](const auto& elements) {
+        return elements.size() == 1 ? Show(elements.front())
+                                    : fmt::format("{} {}", elements.size(), kNames[value.index()]);
+      },
+      value);
+}
 
 std::vector<InputDescription> OptionInputs(bool generates) {
   std::vector<InputDescription> inputs;

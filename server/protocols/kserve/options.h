@@ -39,6 +39,9 @@ struct InferOptions {
   std::vector<std::string> fields;  // of each of `names` where it stands: "parameters[top_k]"
 };
 
+// What errors say of a value of another type: "'x'", "3.0", of several "2 texts".
+std::string ShowElements(const Elements& value);
+
 // Name, type and dimensions of an input, as they are told.
 struct InputDescription {
   std::string_view name;

@@ -21,6 +21,9 @@ struct Whole {
   bool FitsSigned() const { return !is_unsigned || bits <= static_cast<uint64_t>(INT64_MAX); }
   bool FitsUnsigned() const { return is_unsigned || static_cast<int64_t>(bits) >= 0; }
   int64_t Signed() const { return static_cast<int64_t>(bits); }
+  std::string ToText() const {
+    return is_unsigned ? std::to_string(bits) : std::to_string(Signed());
+  }
 };
 
 // The elements of a tensor, row by row; or a parameter, or a member of a JSON object, in the same

@@ -360,7 +360,8 @@ TEST(InferMethodTest, OtherParametersAndOutputsAreRefused) {
   EXPECT_THAT(Refusal(request), HasSubstr("parameters[priority] is -1; accepted: 0 to 100"));
   request.clear_parameters();
   (*request.mutable_parameters())["timeout"].set_string_param("1");
-  EXPECT_THAT(Refusal(request), HasSubstr("parameters[timeout] is not a whole number"));
+  EXPECT_THAT(Refusal(request),
+              HasSubstr("parameters[timeout] is '1'; accepted: whole numbers from 0 to"));
   request.clear_parameters();
   (*request.mutable_parameters())["max_tokens"];
   EXPECT_THAT(Refusal(request), HasSubstr("parameters[max_tokens] is not given"));
@@ -441,6 +442,15 @@ TEST(InferMethodTest, OptionsThatSayTheSameDoNotDependOnTheirOrder) {
     EXPECT_THAT(Generate(request), HasSubstr("ignore_eos: true"));
     EXPECT_FALSE(Translate(request)->answer.Wants("output_log_probs"));
   }
+}
+
+TEST(InferMethodTest, BeamSearchesOfTensorRtLlmHaveATopPOfZero) {
+  InferRequest request = TextRequest("writer", "a");
+  (*request.mutable_parameters())["beam_width"].set_int64_param(2);
+  (*request.mutable_parameters())["runtime_top_p"].set_double_param(0);
+  EXPECT_THAT(Generate(request), HasSubstr("beam { width: 2 }"));
+  (*request.mutable_parameters())["priority"].set_uint64_param(UINT64_MAX);
+  EXPECT_THAT(Refusal(request), HasSubstr("parameters[priority] is 18446744073709551615;"));
 }
 
 TEST(InferMethodTest, RangesHoldForOptionsThatAreNotUsed) {
