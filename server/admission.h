@@ -28,6 +28,8 @@ class Admission {
 
   explicit Admission(int32_t max_concurrent_requests) : limit_(max_concurrent_requests) {}
 
+  int32_t limit() const { return limit_; }
+
   // UNAVAILABLE while draining; RESOURCE_EXHAUSTED at the limit.
   absl::StatusOr<Permit> Admit();
   void StartDraining() { draining_ = true; }

@@ -71,7 +71,9 @@ void CompletionCall::Run() {
 
 absl::Status CompletionCall::ParseAndSubmit() {
   const std::string& id = exchange_->request().request_id;
-  const auto most = static_cast<size_t>(services_.stream_limits.max_outstanding);
+  // More could never run beside each other, whatever else does.
+  const auto most = static_cast<size_t>(
+      std::min(services_.stream_limits.max_outstanding, services_.admission.limit()));
   const std::string& body = exchange_->request().body;
   auto parsed = is_chat_ ? ParseChatCompletion(body) : ParseCompletion(body, most);
   if (!parsed.ok()) return parsed.status();

@@ -246,6 +246,21 @@ std::string ReadyVersions(const ModelDirectory& models, std::string_view name) {
   return versions;
 }
 
+// NOT_FOUND of a name or a version that there is not, as Triton has it and as metadata is answered.
+absl::Status WithUnknownModel(const ModelDirectory& models, const ModelInferRequest& message,
+                              const absl::Status& status) {
+  const absl::Status renamed = InInferRequest(status);
+  if (!absl::IsInvalidArgument(status) || message.model_name().empty()) return renamed;
+  const std::string versions = ReadyVersions(models, message.model_name());
+  if (message.model_version().empty() || versions.empty()) {
+    return absl::NotFoundError(renamed.message());
+  }
+  const absl::Status version =
+      FieldError("model_version", fmt::format("'{}'", Shorten(message.model_version())),
+                 fmt::format("{}, or nothing", versions));
+  return absl::NotFoundError(version.message());
+}
+
 absl::Status ReadOutputs(const ModelInferRequest& message, const ModelInfo& model,
                          InferOptions& options, InferAnswer& answer) {
   for (int i = 0; i < message.outputs_size(); ++i) {
@@ -361,12 +376,7 @@ absl::StatusOr<InferTranslation> TranslateInfer(CallState& call, const ModelInfe
   if (!named.ok()) return named.status();
   const auto model =
       call.CountRefusal(call.services().models.Resolve(*named, ModelDirectory::Use::kAny));
-  if (!model.ok()) {
-    const std::string versions = ReadyVersions(call.services().models, message.model_name());
-    if (message.model_version().empty() || versions.empty()) return InInferRequest(model.status());
-    return FieldError("model_version", fmt::format("'{}'", Shorten(message.model_version())),
-                      fmt::format("{}, or nothing", versions));
-  }
+  if (!model.ok()) return WithUnknownModel(call.services().models, message, model.status());
   call.SetModel((*model)->name);
   return TranslateInfer(message, **model, caller.deadline);
 }

@@ -226,6 +226,10 @@ TEST_F(HttpServiceTest, TooManyCallsAre429) {
   EXPECT_EQ(Post("/v1/embeddings", R"({"input":"a"})").status, 429);
   engine_->Finish(request, TextResult("t"));
   EXPECT_EQ(first.get().status, 200);
+  // To try again would not help.
+  const HttpReply refused = Post("/v1/completions", R"({"model":"writer","prompt":["a","b"]})");
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_EQ(refused.error("message"), "prompt has 2 entries; accepted: at most 1");
 }
 
 TEST_F(HttpServiceTest, NamesUnknownModelsAndFields) {

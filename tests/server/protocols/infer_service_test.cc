@@ -90,14 +90,15 @@ TEST_F(InferServiceTest, ErrorsAreStatuses) {
   Start();
   ModelInferResponse response;
   grpc::Status status = Infer(TextRequest("nobody", "p"), response);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
   EXPECT_THAT(status.error_message(), HasSubstr("model_name is 'nobody'"));
   InferRequest request = TextRequest("writer", "p");
   request.set_model_version("x");
   EXPECT_THAT(Infer(request, response).error_message(), HasSubstr("model_version is 'x'"));
   request.set_model_version("7");
-  EXPECT_EQ(Infer(request, response).error_message(),
-            "model_version is '7'; accepted: 1, or nothing");
+  status = Infer(request, response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(status.error_message(), "model_version is '7'; accepted: 1, or nothing");
   EXPECT_THAT(Infer(StreamRequest(""), response).error_message(),
               HasSubstr("stream is true; accepted: false; ModelStreamInfer"));
   engine_->Refuse(absl::ResourceExhaustedError("full"));
