@@ -248,7 +248,10 @@ absl::Status ServerImpl::Accept(const ServerConfig& config) {
   SpareKicks();
   SetPollSpin(std::chrono::microseconds(config.poll_spin_us));
   SpareErrorNotes();
-  BEAMLINE_ASSIGN_OR_RETURN(const int32_t limit, ConnectionsThatFit(config.max_connections));
+  // gRPC's and HTTP's are counted apart, and use the same descriptors.
+  BEAMLINE_ASSIGN_OR_RETURN(
+      const int32_t limit,
+      ConnectionsThatFit(config.max_connections, http_listener_ == nullptr ? 1 : 2));
   if (limit < config.max_connections) {
     spdlog::warn(
         "max_connections is {}; the limit of open files (ulimit -n) leaves room for {}, and no "
@@ -267,7 +270,7 @@ absl::Status ServerImpl::Accept(const ServerConfig& config) {
       acceptor_, Acceptor::Start(std::move(address_.sockets), options, HandOverTo(*connections_),
                                  on_accepting, metrics_->connections()));
   if (health_listener_ != nullptr) BEAMLINE_RETURN_IF_ERROR(health_listener_->Accept());
-  if (http_listener_ != nullptr) BEAMLINE_RETURN_IF_ERROR(http_listener_->Accept());
+  if (http_listener_ != nullptr) BEAMLINE_RETURN_IF_ERROR(http_listener_->Accept(limit));
   return absl::OkStatus();
 }
 
@@ -314,9 +317,10 @@ absl::Status ServerImpl::ListenForHttp(const ServerConfig& config) {
   if (config.http_listen == "off") return absl::OkStatus();
   BEAMLINE_ASSIGN_OR_RETURN(OpenAddress address, ListenAt("http_listen", config.http_listen));
   if (tls_ == nullptr) WarnOfPlainText("http_listen", address);
-  http_listener_ = std::make_unique<HttpListener>(
-      config, std::move(address), tls_, services_, [this] { return health_->IsServing(); },
-      metrics_->http());
+  BEAMLINE_ASSIGN_OR_RETURN(http_listener_,
+                            HttpListener::Start(
+                                config, std::move(address), tls_, services_,
+                                [this] { return health_->IsServing(); }, metrics_->http()));
   return absl::OkStatus();
 }
 

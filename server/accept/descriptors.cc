@@ -36,13 +36,13 @@ int64_t CountOpenDescriptors() {
   return count;
 }
 
-absl::StatusOr<int32_t> ConnectionsThatFit(int32_t wanted) {
+absl::StatusOr<int32_t> ConnectionsThatFit(int32_t wanted, int32_t num_listeners) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return wanted;
   const int64_t open = CountOpenDescriptors();
   const int64_t left = static_cast<int64_t>(limit.rlim_cur) - open;
   // Even of a small limit connections get three quarters.
-  const int64_t fit = left - std::min(kReserve, left / 4);
+  const int64_t fit = (left - std::min(kReserve, left / 4)) / num_listeners;
   if (fit < 1) {
     return absl::UnavailableError(
         fmt::format("the limit of open files (ulimit -n) is {}, of which {} are open already; "

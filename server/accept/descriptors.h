@@ -15,9 +15,9 @@ void RaiseDescriptorLimit();
 // How many this process has open.
 int64_t CountOpenDescriptors();
 
-// How many connections may be open at once: `wanted`, or what the limit of open files leaves beside
-// those that are open now and a reserve for what else the process opens while it serves.
-// UNAVAILABLE when it leaves none.
-absl::StatusOr<int32_t> ConnectionsThatFit(int32_t wanted);
+// How many connections each of `num_listeners` may have open at once: `wanted`, or an equal share
+// of what the limit of open files leaves beside those that are open now and a reserve for what else
+// the process opens while it serves. UNAVAILABLE when it leaves none.
+absl::StatusOr<int32_t> ConnectionsThatFit(int32_t wanted, int32_t num_listeners = 1);
 
 }  // namespace beamline

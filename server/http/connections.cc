@@ -5,6 +5,8 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ssl/context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/system/system_error.hpp>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -12,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "fmt/format.h"
 #include "server/http/connection.h"
 #include "spdlog/spdlog.h"
 
@@ -129,6 +132,8 @@ class Connections final : public HttpConnections {
   HttpShared shared_;
   const std::shared_ptr<TlsSource> tls_;
   asio::io_context io_{kThreads};
+  // Makes io_ open its descriptors here and not with the first connection, when there may be none.
+  asio::steady_timer opens_descriptors_{io_};
   asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
   std::mutex mutex_;  // guards all below but the threads
   std::condition_variable ended_;
@@ -141,10 +146,15 @@ class Connections final : public HttpConnections {
 
 }  // namespace
 
-std::unique_ptr<HttpConnections> HttpConnections::Start(const HttpOptions& options,
-                                                        HttpHandler& handler, HttpStats& stats,
-                                                        std::shared_ptr<TlsSource> tls) {
-  return std::make_unique<Connections>(options, handler, stats, std::move(tls));
+absl::StatusOr<std::unique_ptr<HttpConnections>> HttpConnections::Start(
+    const HttpOptions& options, HttpHandler& handler, HttpStats& stats,
+    std::shared_ptr<TlsSource> tls) {
+  try {
+    return std::make_unique<Connections>(options, handler, stats, std::move(tls));
+  } catch (const boost::system::system_error& error) {
+    return absl::UnavailableError(
+        fmt::format("http_listen cannot be served: {}", error.code().message()));
+  }
 }
 
 }  // namespace beamline

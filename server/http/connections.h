@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 
+#include "absl/status/statusor.h"
 #include "server/http/exchange.h"
 #include "server/http/http_options.h"
 #include "server/metrics/http_stats.h"
@@ -13,9 +14,12 @@ namespace beamline {
 
 class HttpConnections {
  public:
-  // Handler and stats outlive it. `tls` null: plain text.
-  static std::unique_ptr<HttpConnections> Start(const HttpOptions& options, HttpHandler& handler,
-                                                HttpStats& stats, std::shared_ptr<TlsSource> tls);
+  // Handler and stats outlive it. `tls` null: plain text. It opens all descriptors that it needs
+  // beside those of connections; UNAVAILABLE when there are none.
+  static absl::StatusOr<std::unique_ptr<HttpConnections>> Start(const HttpOptions& options,
+                                                                HttpHandler& handler,
+                                                                HttpStats& stats,
+                                                                std::shared_ptr<TlsSource> tls);
   // Ends them all, and waits until what they had running has ended.
   virtual ~HttpConnections() = default;
 

@@ -4,8 +4,6 @@
 #include <utility>
 
 #include "base/status.h"
-#include "server/accept/descriptors.h"
-#include "spdlog/spdlog.h"
 
 namespace beamline {
 namespace {
@@ -24,24 +22,32 @@ HttpOptions OptionsOf(const ServerConfig& config) {
 
 }  // namespace
 
-HttpListener::HttpListener(const ServerConfig& config, OpenAddress address,
-                           std::shared_ptr<TlsSource> tls, ServiceContext& services,
-                           std::function<bool()> is_serving, HttpStats& stats)
+absl::StatusOr<std::unique_ptr<HttpListener>> HttpListener::Start(
+    const ServerConfig& config, OpenAddress address, std::shared_ptr<TlsSource> tls,
+    ServiceContext& services, std::function<bool()> is_serving, HttpStats& stats) {
+  std::unique_ptr<HttpListener> listener(new HttpListener(
+      config, std::move(address), tls != nullptr, services, std::move(is_serving), stats));
+  BEAMLINE_ASSIGN_OR_RETURN(
+      listener->connections_,
+      HttpConnections::Start(OptionsOf(config), listener->handler_, stats, std::move(tls)));
+  return listener;
+}
+
+HttpListener::HttpListener(const ServerConfig& config, OpenAddress address, bool has_tls,
+                           ServiceContext& services, std::function<bool()> is_serving,
+                           HttpStats& stats)
     : address_(std::move(address)),
       stats_(stats),
-      acceptor_options_{.max_connections = config.max_connections,
-                        .max_connections_per_peer = config.max_connections_per_peer,
+      acceptor_options_{.max_connections_per_peer = config.max_connections_per_peer,
                         .handshake_timeout = milliseconds(config.handshake_timeout_ms),
-                        .first_bytes = tls == nullptr ? kAnyByte : kTlsHandshake,
-                        .max_handshakes = tls == nullptr ? 0 : config.max_handshakes},
-      handler_(services, std::move(is_serving)),
-      connections_(HttpConnections::Start(OptionsOf(config), handler_, stats, tls)) {}
+                        .first_bytes = has_tls ? kTlsHandshake : kAnyByte,
+                        .max_handshakes = has_tls ? config.max_handshakes : 0},
+      handler_(services, std::move(is_serving)) {}
 
 HttpListener::~HttpListener() { acceptor_.reset(); }
 
-absl::Status HttpListener::Accept() {
-  BEAMLINE_ASSIGN_OR_RETURN(acceptor_options_.max_connections,
-                            ConnectionsThatFit(acceptor_options_.max_connections));
+absl::Status HttpListener::Accept(int32_t max_connections) {
+  acceptor_options_.max_connections = max_connections;
   BEAMLINE_ASSIGN_OR_RETURN(
       acceptor_, Acceptor::Start(
                      std::move(address_.sockets), acceptor_options_,

@@ -20,13 +20,15 @@ namespace beamline {
 class HttpListener {
  public:
   // `is_serving` says what /health answers; any thread. Services and stats outlive the listener.
-  HttpListener(const ServerConfig& config, OpenAddress address, std::shared_ptr<TlsSource> tls,
-               ServiceContext& services, std::function<bool()> is_serving, HttpStats& stats);
+  // UNAVAILABLE without descriptors for its threads.
+  static absl::StatusOr<std::unique_ptr<HttpListener>> Start(
+      const ServerConfig& config, OpenAddress address, std::shared_ptr<TlsSource> tls,
+      ServiceContext& services, std::function<bool()> is_serving, HttpStats& stats);
   // Ends what runs, cancelled.
   ~HttpListener();
 
-  // Answers from now on.
-  absl::Status Accept();
+  // Answers from now on, with so many connections at once.
+  absl::Status Accept(int32_t max_connections);
   // "127.0.0.1:8000".
   const std::string& address() const { return address_.text; }
   // From now on each answer ends its connection.
@@ -35,6 +37,9 @@ class HttpListener {
   void Close(std::chrono::milliseconds time);
 
  private:
+  HttpListener(const ServerConfig& config, OpenAddress address, bool has_tls,
+               ServiceContext& services, std::function<bool()> is_serving, HttpStats& stats);
+
   OpenAddress address_;
   HttpStats& stats_;
   AcceptorOptions acceptor_options_;

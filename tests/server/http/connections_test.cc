@@ -1,6 +1,8 @@
 #include "server/http/connections.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "server/accept/acceptor.h"
+#include "server/accept/unique_fd.h"
 #include "tests/server/http/http_client.h"
 
 namespace beamline::connections_test {
@@ -86,7 +89,9 @@ class HttpConnectionsTest : public testing::Test {
     auto sockets = OpenListenSockets("127.0.0.1", 0, seconds(20));
     ASSERT_TRUE(sockets.ok()) << sockets.status();
     port_ = sockets->port;
-    connections_ = HttpConnections::Start(options, handler_, stats_, nullptr);
+    auto connections = HttpConnections::Start(options, handler_, stats_, nullptr);
+    ASSERT_TRUE(connections.ok()) << connections.status();
+    connections_ = *std::move(connections);
     auto acceptor = Acceptor::Start(
         *std::move(sockets), {.first_bytes = kAnyByte}, [this](int fd) { connections_->Take(fd); },
         [](bool) {}, stats_.connections);
@@ -100,6 +105,38 @@ class HttpConnectionsTest : public testing::Test {
   std::unique_ptr<HttpConnections> connections_;
   std::unique_ptr<Acceptor> acceptor_;
 };
+
+// Leaves this process so many descriptors while it lives.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(int count) {
+    EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &before_), 0);
+    std::vector<UniqueFd> free;
+    for (int i = 0; i <= count; ++i) free.emplace_back(dup(STDERR_FILENO));
+    rlimit few = before_;
+    few.rlim_cur = static_cast<rlim_t>(free.back().get());
+    free.clear();
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  }
+  ~FewDescriptors() { EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before_), 0); }
+
+ private:
+  rlimit before_{};
+};
+
+// Those of a server that gRPC's connections use up before anybody has spoken HTTP.
+TEST_F(HttpConnectionsTest, TheFirstConnectionNeedsOneDescriptor) {
+  Serve({});
+  const FewDescriptors two(2);  // the client's and the server's
+  EXPECT_EQ(HttpClient(port_).Post("/", "abc").body, "3");
+}
+
+TEST_F(HttpConnectionsTest, WithoutDescriptorsItDoesNotStart) {
+  const FewDescriptors none(0);
+  const auto connections = HttpConnections::Start({}, handler_, stats_, nullptr);
+  EXPECT_EQ(connections.status(),
+            absl::UnavailableError("http_listen cannot be served: Too many open files"));
+}
 
 TEST_F(HttpConnectionsTest, BodiesOfAllRequestsAreBoundedTogether) {
   Serve({.max_bodies_bytes = 1000});
