@@ -9,14 +9,16 @@
 namespace beamline {
 namespace {
 
-// What tells a file from what was at its path before.
+// What tells a file from what was at its path before. The time of its status changes with its owner
+// and mode too: one that could not be read may be readable now.
 std::string StateOf(const std::vector<std::string>& paths) {
   std::string state;
   for (const std::string& path : paths) {
     struct stat found {};
     if (stat(path.c_str(), &found) != 0) found = {};
-    state += fmt::format("{} {} {} {} {};", found.st_dev, found.st_ino, found.st_size,
-                         found.st_mtim.tv_sec, found.st_mtim.tv_nsec);
+    state += fmt::format("{} {} {} {} {} {} {};", found.st_dev, found.st_ino, found.st_size,
+                         found.st_mtim.tv_sec, found.st_mtim.tv_nsec, found.st_ctim.tv_sec,
+                         found.st_ctim.tv_nsec);
   }
   return state;
 }

@@ -15,8 +15,9 @@ namespace beamline {
 // them by a link, of which a watch of the files themselves would not hear.
 class FileWatch {
  public:
-  // Calls `on_change` on that thread when one of the files is another than before, and all have
-  // stayed as they are for an interval, so that a key is not read without its certificate.
+  // Calls `on_change` on that thread when one of the files is another than before, or has another
+  // owner or mode, and all have stayed as they are for an interval, so that a key is not read
+  // without its certificate.
   FileWatch(std::vector<std::string> paths, std::function<void()> on_change,
             std::chrono::milliseconds interval = std::chrono::milliseconds(500));
   // `on_change` does not run any more when it returns.

@@ -43,6 +43,19 @@ TEST_F(FileWatchTest, TellsOfFilesThatAreReplacedAndRemoved) {
   EXPECT_TRUE(Told(3));
 }
 
+// Who writes a file and then gives it to the server's user would else wait for ever.
+TEST_F(FileWatchTest, TellsOfFilesThatBecomeReadable) {
+  namespace fs = std::filesystem;
+  ReplaceFile(one_, "a");
+  fs::permissions(one_, fs::perms::none);
+  const FileWatch watch(
+      {one_}, [this] { ++told_; }, kInterval);
+  std::this_thread::sleep_for(5 * kInterval);
+  EXPECT_EQ(told_, 0);
+  fs::permissions(one_, fs::perms::owner_read);
+  EXPECT_TRUE(Told(1));
+}
+
 // As volumes of Kubernetes are updated: the names are links below a link that is replaced.
 TEST_F(FileWatchTest, FollowsLinks) {
   namespace fs = std::filesystem;
