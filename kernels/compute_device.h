@@ -115,7 +115,8 @@ class ComputeDevice {
   }
   // What this backend holds: "weights", "cache", "activations" and, where operators take their
   // working memory from the same place, "workspaces". Steps do not change it once the largest has
-  // run; of a CPU's cache, the part that was ever written. Empty if not counted. Thread-safe.
+  // run; of a CPU's cache, the part whose pages the system has given. Empty if not counted.
+  // Thread-safe.
   virtual std::vector<MemoryUse> MemoryUsage() const { return {}; }
   // Bytes that are left for the allocations of all backends of this device together; nullopt on a
   // device whose memory is not divided in advance. Thread-safe.

@@ -74,7 +74,8 @@ struct ModelOptions {
   // Of the requests that wait, the tokens that are to be read; 0: what 256 full steps read.
   int64_t max_queued_tokens = 0;
   // Whether loading runs the usual steps once, so that the first requests need not wait for what a
-  // device does when it meets them: "true", "false"; "auto": on a GPU.
+  // device does when it meets them: "true", "false"; "auto": on a GPU. "true" on a CPU gives the
+  // cache its pages, too, which else come when requests write it.
   std::string warm_up = "auto";
   // What a model that writes reads to judge a document: a text with {query} and {document} in it.
   // The two tokens that would follow it, "yes,no": of a document that answers the query, and of one

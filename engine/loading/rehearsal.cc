@@ -10,6 +10,7 @@
 #include "engine/loading/synthetic_steps.h"
 #include "engine/transformer/decode_bucket.h"
 #include "engine/transformer/spec.h"
+#include "kernels/cpu/populate_pages.h"
 
 namespace beamline {
 namespace {
@@ -144,6 +145,11 @@ absl::Status RehearseLargest(const StepLimits& limits, Transformer& transformer,
 absl::StatusOr<WarmUpReport> RehearseUsual(const StepLimits& limits, Transformer& transformer,
                                            Backend& backend, std::chrono::nanoseconds time,
                                            const std::atomic<bool>* stop) {
+  if (!backend.FreeMemory().has_value()) {  // its memory is the host's
+    for (const auto& buffer : transformer.cache()) {
+      cpu::PopulatePages(buffer->data(), buffer->size(), stop);
+    }
+  }
   return UsualSteps(limits, transformer, backend, time, stop).Run();
 }
 

@@ -26,6 +26,7 @@ absl::Status RehearseLargest(const StepLimits& limits, Transformer& transformer,
 // shorter contexts, larger prefills and encoder batches. A GPU measures which algorithms suit a new
 // size, loads its kernels and records its graphs the first times that it meets them; so that is not
 // while requests wait. No new step begins once `time` is over or `stop`, which may be null, is set.
+// Before them a cache on the host gets its pages.
 absl::StatusOr<WarmUpReport> RehearseUsual(const StepLimits& limits, Transformer& transformer,
                                            Backend& backend, std::chrono::nanoseconds time,
                                            const std::atomic<bool>* stop = nullptr);

@@ -46,6 +46,7 @@ class PlannedTransformer final : public Transformer {
   std::span<const std::unique_ptr<Buffer>> activations() const override {
     return parts_->activations.buffers;
   }
+  std::span<const std::unique_ptr<Buffer>> cache() const override { return parts_->cache.buffers; }
 
   Tensor Encode(const EncoderBatch& batch) override {
     BEAMLINE_CHECK(encoder_.has_value() && !decoder_.has_value());

@@ -113,6 +113,8 @@ class Transformer {
   // What it computes in: nobody needs their content between a result that was read and the next
   // call. Empty of what several ranks compute.
   virtual std::span<const std::unique_ptr<Buffer>> activations() const { return {}; }
+  // The key/value cache. Empty of what several ranks compute.
+  virtual std::span<const std::unique_ptr<Buffer>> cache() const { return {}; }
 
   // Itself as what several ranks compute together; null: one computes it.
   virtual RankedTransformer* ranked() { return nullptr; }

@@ -213,6 +213,22 @@ TEST(EngineMemoryTest, StatsSayWhatAModelHolds) {
   EXPECT_EQ(stats->unused_device_bytes.has_value(), info->device != "cpu");
 }
 
+TEST(EngineMemoryTest, AWarmCacheHasItsPages) {
+  EngineOptions options;
+  options.models = {Demo("write-en")};
+  options.models[0].cache_bytes = int64_t{64} << 20;
+  options.models[0].warm_up = "true";
+  const auto engine = Engine::Create(options);
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  const auto info = (*engine)->FindModel("write-en");
+  const auto stats = (*engine)->Stats("write-en");
+  ASSERT_TRUE(info.ok() && stats.ok());
+  std::map<std::string, size_t> bytes;
+  for (const MemoryUse& use : stats->memory) bytes[use.name] = use.bytes;
+  // Pages of a CPU that buffers share with others may not have been given yet.
+  EXPECT_GE(bytes["cache"], static_cast<size_t>(info->cache_bytes) * 98 / 100);
+}
+
 TEST(EngineMemoryTest, LimitsOutOfRangeAreRefused) {
   EngineOptions options;
   options.models = {Demo("embed-en")};
