@@ -42,11 +42,14 @@ GenerateRequest MakeGenerate(const BenchTask& task, const BenchInput& input) {
 absl::Status RunGenerate(Engine& engine, const BenchTask& task, std::span<const BenchInput> inputs,
                          BenchOutcome& outcome) {
   std::vector<std::future<absl::StatusOr<GenerateResult>>> answers;
+  const auto start = std::chrono::steady_clock::now();
   for (const BenchInput& input : inputs) {
     auto sink = std::make_shared<PromiseSink<GenerateSink, GenerateResult>>();
     answers.push_back(sink->future());
     BEAMLINE_RETURN_IF_ERROR(engine.Generate(MakeGenerate(task, input), sink).status());
   }
+  outcome.submit_seconds +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   for (auto& answer : answers) {
     BEAMLINE_ASSIGN_OR_RETURN(const GenerateResult result, answer.get());
     outcome.tokens += static_cast<int64_t>(result.sequences[0].ids.size());

@@ -31,6 +31,7 @@ struct BenchTask {
 
 struct BenchOutcome {
   double seconds = 0.0;
+  double submit_seconds = 0.0;  // of generation, until the requests were submitted
   int64_t tokens = 0;  // generated ids of the best sequences, ids of embeddings' inputs, scored ids
   // Those ids, the embeddings, or the sums of log probabilities.
   nlohmann::json outputs = nlohmann::json::array();

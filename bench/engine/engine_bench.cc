@@ -85,12 +85,14 @@ absl::Status Run(Arguments arguments) {
     BEAMLINE_RETURN_IF_ERROR(RunBench(*engine, task, inputs).status());
   }
   BenchOutcome outcome;
-  std::vector<double> seconds;
+  std::vector<double> seconds, submit_seconds;
   for (int i = 0; i < arguments.rounds; ++i) {
     BEAMLINE_ASSIGN_OR_RETURN(outcome, RunBench(*engine, task, inputs));
     seconds.push_back(outcome.seconds);
+    submit_seconds.push_back(outcome.submit_seconds);
   }
   std::sort(seconds.begin(), seconds.end());
+  std::sort(submit_seconds.begin(), submit_seconds.end());
   const double median = seconds[seconds.size() / 2];
 
   nlohmann::json line = {{"model", model.name},
@@ -104,7 +106,8 @@ absl::Status Run(Arguments arguments) {
                          {"sequences_per_s", static_cast<double>(inputs.size()) / median},
                          {"seconds", median},
                          {"fastest_s", seconds.front()},
-                         {"slowest_s", seconds.back()}};
+                         {"slowest_s", seconds.back()},
+                         {"submit_s", submit_seconds[submit_seconds.size() / 2]}};
   if (task.keep_outputs) line["outputs"] = std::move(outcome.outputs);
   std::printf("%s\n", line.dump().c_str());
   return absl::OkStatus();
