@@ -9,6 +9,8 @@
 namespace beamline {
 namespace {
 
+static_assert(sizeof(BeamDecoder) < 1008);
+
 // Whose hypotheses have memory from the first step on.
 constexpr int32_t kUsualSteps = 64;
 
@@ -20,12 +22,16 @@ BeamDecoder::BeamDecoder(const ResolvedDecoding& decoding, std::span<const int32
       tokenizer_(tokenizer),
       wants_deltas_(wants_deltas),
       stop_strings_(decoding.stop),
-      diversity_(decoding.diversity_penalty),
-      settled_text_(tokenizer, stop_strings_, ResolvedTextOptions(decoding)) {
-  const auto rules = std::make_shared<const ShapingRules>(decoding);
-  const LogitsShaper shaper(rules, prompt);
+      rules_(ShapingRules::For(decoding)) {
+  if (decoding.num_beam_groups > 1) {
+    diversity_ = std::make_unique<HammingDiversity>(decoding.diversity_penalty);
+  }
+  if (wants_deltas) {
+    settled_text_.emplace(tokenizer, stop_strings_, ResolvedTextOptions(decoding));
+  }
+  const LogitsShaper shaper(*rules_, prompt);
   runs_ahead_ =
-      decoding.num_beam_groups == 1 && stop_strings_.empty() && !rules->depends_on_tokens();
+      decoding.num_beam_groups == 1 && stop_strings_.empty() && !rules_->depends_on_tokens();
   end_ids_ = decoding.eos_token_ids;
   end_ids_.insert(end_ids_.end(), decoding.stop_token_ids.begin(), decoding.stop_token_ids.end());
   groups_.reserve(decoding.num_beam_groups);
@@ -113,17 +119,17 @@ std::span<const Continuation> BeamDecoder::Advance(std::span<const RowResult> re
     const int32_t steps = std::min(decoding_.max_new_tokens, kUsualSteps);
     tree_.Reserve(1 + static_cast<size_t>(decoding_.beam_width) * steps);
   }
-  diversity_.StartStep();
+  if (diversity_ != nullptr) diversity_->StartStep();
   size_t first_row = 0;
   for (BeamGroup& group : groups_) {
     const size_t num_rows = group.beams().size();
     if (num_rows == 0) {
-      diversity_.Count(decoding_.pad_token_id, group.width());
+      if (diversity_ != nullptr) diversity_->Count(decoding_.pad_token_id, group.width());
       continue;
     }
     const std::span<const RowResult> rows = results.subspan(first_row, num_rows);
     group.Advance(rows, Rank(group, rows), static_cast<int32_t>(first_row), continuations_);
-    if (groups_.size() > 1) group.CountChosen(diversity_);
+    if (diversity_ != nullptr) group.CountChosen(*diversity_);
     if (num_steps_ > 0) first_row += num_rows;
   }
   ++num_steps_;
@@ -144,10 +150,10 @@ std::span<const Continuation> BeamDecoder::Advance(std::span<const RowResult> re
 
 std::span<const RowResult> BeamDecoder::Rank(const BeamGroup& group,
                                              std::span<const RowResult> rows) {
-  if (groups_.size() == 1) return rows;
+  if (diversity_ == nullptr) return rows;
   ranked_.clear();
   for (size_t row = 0; row < rows.size(); ++row) {
-    ranked_.push_back(diversity_.Rank(rows[row], group.beams()[row].shaper));
+    ranked_.push_back(diversity_->Rank(rows[row], group.beams()[row].shaper));
   }
   return ranked_;
 }
@@ -172,10 +178,10 @@ void BeamDecoder::SettlePrefix() {
     const int32_t token = tree_[node].token;
     delta.ids.push_back(token);
     if (decoding_.output.return_logprobs) delta.logprobs.push_back(tree_.Logprobs(node));
-    BEAMLINE_CHECK(!settled_text_.Append(token));  // a prefix of live beams holds no stop string
+    BEAMLINE_CHECK(!settled_text_->Append(token));  // a prefix of live beams holds no stop string
   }
   settled_ = settled;
-  const std::string certain = settled_text_.TakeCertain();
+  const std::string certain = settled_text_->TakeCertain();
   settled_bytes_ += certain.size();
   delta.text += certain;
 }

@@ -26,6 +26,8 @@
 
 namespace beamline {
 
+// There is one for each request: at 1,008 bytes and more, glibc's malloc would merge all small
+// pieces that were freed lately before it gives one.
 class BeamDecoder final : public GroupDecoder {
  public:
   // tokenizer outlives the decoder. REQUIRES: kind is kBeam.
@@ -61,6 +63,7 @@ class BeamDecoder final : public GroupDecoder {
   const Tokenizer& tokenizer_;
   const bool wants_deltas_;
   const StopStrings stop_strings_;
+  const std::shared_ptr<const ShapingRules> rules_;
   // The next rows are the best candidates but end tokens, and nothing else decides them: no text,
   // no other group, no edits that differ between beams.
   bool runs_ahead_ = false;
@@ -69,15 +72,15 @@ class BeamDecoder final : public GroupDecoder {
 
   HypothesisTree tree_;
   std::vector<BeamGroup> groups_;  // at the first step all have their one beam on the same row
-  HammingDiversity diversity_;
-  std::vector<BeamGroup::Hypothesis> answer_;  // of all groups, best first
+  std::unique_ptr<HammingDiversity> diversity_;  // of several groups
+  std::vector<BeamGroup::Hypothesis> answer_;    // of all groups, best first
   std::vector<GeneratedSequence> sequences_;
   bool finished_ = false;
 
   // What has been streamed of sequence 0.
   int32_t settled_ = HypothesisTree::kRoot;
   size_t settled_bytes_ = 0;
-  SequenceText settled_text_;
+  std::optional<SequenceText> settled_text_;  // with deltas only
   std::vector<GenerateDelta> deltas_;
 
   // Of the step being made; kept for their memory.

@@ -15,8 +15,8 @@ IndependentDecoder::IndependentDecoder(const ResolvedDecoding& decoding,
     : decoding_(decoding),
       wants_deltas_(wants_deltas),
       stop_strings_(decoding.stop),
-      rules_(std::make_shared<const ShapingRules>(decoding)) {
-  const LogitsShaper shaper(rules_, prompt);
+      rules_(ShapingRules::For(decoding)) {
+  const LogitsShaper shaper(*rules_, prompt);
   sequences_.reserve(decoding.num_sequences);
   for (int32_t i = 0; i < decoding.num_sequences; ++i) {
     sequences_.push_back(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <mutex>
 #include <utility>
 
 namespace beamline {
@@ -22,7 +23,10 @@ ShapingRules::ShapingRules(const ResolvedDecoding& decoding)
       min_new_tokens(decoding.min_new_tokens),
       max_new_tokens(decoding.max_new_tokens),
       forced_bos(decoding.forced_bos),
-      forced_eos(decoding.forced_eos) {
+      forced_eos(decoding.forced_eos),
+      logit_bias_(decoding.logit_bias),
+      suppress_tokens_(decoding.suppress_tokens),
+      all_bad_words_(decoding.bad_words) {
   for (const auto& [id, bias] : decoding.logit_bias) constant_biases.push_back({id, bias});
   for (const int32_t id : decoding.suppress_tokens) constant_biases.push_back({id, kBan});
   for (const TokenIds& word : decoding.bad_words) {
@@ -50,6 +54,27 @@ ShapingRules::ShapingRules(const ResolvedDecoding& decoding)
   }
 }
 
+std::shared_ptr<const ShapingRules> ShapingRules::For(const ResolvedDecoding& decoding) {
+  static std::mutex mutex;
+  static std::shared_ptr<const ShapingRules> last;  // guarded by mutex
+  std::lock_guard lock(mutex);
+  if (last == nullptr || !last->AreOf(decoding)) {
+    last = std::make_shared<const ShapingRules>(decoding);
+  }
+  return last;
+}
+
+bool ShapingRules::AreOf(const ResolvedDecoding& decoding) const {
+  return repetition_penalty == decoding.repetition_penalty &&
+         presence_penalty == decoding.presence_penalty &&
+         frequency_penalty == decoding.frequency_penalty &&
+         no_repeat_ngram_size == decoding.no_repeat_ngram_size &&
+         end_tokens == decoding.all_eos_token_ids && min_new_tokens == decoding.min_new_tokens &&
+         max_new_tokens == decoding.max_new_tokens && forced_bos == decoding.forced_bos &&
+         forced_eos == decoding.forced_eos && logit_bias_ == decoding.logit_bias &&
+         suppress_tokens_ == decoding.suppress_tokens && all_bad_words_ == decoding.bad_words;
+}
+
 int32_t ShapingRules::ForcedAfter(int32_t prompt_size, int32_t num_generated) const {
   if (num_generated == max_new_tokens - 1 && forced_eos >= 0) return forced_eos;
   // transformers forces the first token only after a prompt of one token, the decoder's start.
@@ -70,9 +95,8 @@ LogitsShaper::Own::Own(const ShapingRules& rules)
   edits.biases = rules.constant_biases;
 }
 
-LogitsShaper::LogitsShaper(std::shared_ptr<const ShapingRules> rules,
-                           std::span<const int32_t> prompt)
-    : rules_(std::move(rules)), prompt_size_(static_cast<int32_t>(prompt.size())) {
+LogitsShaper::LogitsShaper(const ShapingRules& rules, std::span<const int32_t> prompt)
+    : rules_(&rules), prompt_size_(static_cast<int32_t>(prompt.size())) {
   if (!rules_->depends_on_tokens()) return;
   own_ = std::make_unique<Own>(*rules_);
   if (rules_->needs_history()) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -23,6 +24,9 @@ namespace beamline {
 // The part that the sequences of a group share.
 struct ShapingRules {
   explicit ShapingRules(const ResolvedDecoding& decoding);
+  // The rules of such a request: those of the last one, of whatever thread, where they are the
+  // same, as most requests of a model have its defaults.
+  static std::shared_ptr<const ShapingRules> For(const ResolvedDecoding& decoding);
 
   float repetition_penalty;
   float presence_penalty;
@@ -52,6 +56,12 @@ struct ShapingRules {
   const LogitsEdits& EditsAfter(int32_t prompt_size, int32_t num_generated) const;
 
  private:
+  bool AreOf(const ResolvedDecoding& decoding) const;
+
+  // As the request has them, to know them again.
+  const std::vector<std::pair<int32_t, float>> logit_bias_;
+  const TokenIds suppress_tokens_;
+  const std::vector<TokenIds> all_bad_words_;
   // By whether end tokens are banned, and whether none, the first or the last token is forced.
   std::array<std::array<LogitsEdits, 3>, 2> edits_by_length_;
 };
@@ -60,8 +70,9 @@ struct ShapingRules {
 class LogitsShaper {
  public:
   // prompt: what the decoder consumed before the first generated token; it counts for the
-  // repetition penalty, n-grams and bad words.
-  LogitsShaper(std::shared_ptr<const ShapingRules> rules, std::span<const int32_t> prompt);
+  // repetition penalty, n-grams and bad words. The rules outlive the shaper: groups on several
+  // threads share them, and counting their holders would be the most that a copy does.
+  LogitsShaper(const ShapingRules& rules, std::span<const int32_t> prompt);
   LogitsShaper(const LogitsShaper& other);
   LogitsShaper& operator=(const LogitsShaper& other) { return *this = LogitsShaper(other); }
   LogitsShaper(LogitsShaper&&) = default;
@@ -92,7 +103,7 @@ class LogitsShaper {
   void CountToken(int32_t token, bool generated);
   void UpdateEdits();
 
-  std::shared_ptr<const ShapingRules> rules_;
+  const ShapingRules* rules_;
   int32_t prompt_size_;
   int32_t num_generated_ = 0;
   std::unique_ptr<Own> own_;  // null: the rules do not depend on tokens

@@ -1,7 +1,6 @@
 #include "engine/decoding/prompt_lookup_decoder.h"
 
 #include <algorithm>
-#include <memory>
 
 #include "base/check.h"
 
@@ -14,7 +13,8 @@ PromptLookupDecoder::PromptLookupDecoder(const ResolvedDecoding& decoding,
     : max_new_tokens_(decoding.max_new_tokens),
       speculation_(speculation),
       plain_(decoding, prompt, tokenizer, wants_deltas),
-      shaper_(std::make_shared<const ShapingRules>(decoding), prompt),
+      rules_(ShapingRules::For(decoding)),
+      shaper_(*rules_, prompt),
       lookup_(prompt),
       lengths_{GuessLength(speculation.max_tokens()), GuessLength(speculation.max_tokens()),
                GuessLength(speculation.max_tokens())} {

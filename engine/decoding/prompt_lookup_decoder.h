@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -44,6 +45,7 @@ class PromptLookupDecoder final : public GroupDecoder {
   Speculation& speculation_;
   std::optional<Speculation::Participant> participant_;  // from the first to the last step
   IndependentDecoder plain_;
+  const std::shared_ptr<const ShapingRules> rules_;
   LogitsShaper shaper_;  // of the tokens so far, as plain_ has it
   PromptLookup lookup_;
   std::array<GuessLength, PromptLookup::kLongestNgram> lengths_;  // by how many tokens agreed

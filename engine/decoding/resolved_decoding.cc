@@ -29,6 +29,7 @@ absl::StatusOr<T> Choose(const RequestLimit& limit, const std::optional<T>& requ
     return *requested;
   }
   const T value = model_default.value_or(library_default);
+  if (CheckValue(limit, value).ok()) return value;
   const std::string_view name = limit.field.substr(limit.field.rfind('.') + 1);
   BEAMLINE_RETURN_IF_ERROR(CheckValue(limit, fmt::format("{}{}", kDefaultsFile, name), value));
   return value;
@@ -219,6 +220,7 @@ absl::Status CheckForcedToken(std::string_view field, int32_t forced,
 absl::Status CheckDefaultForcedToken(std::string_view name, int32_t forced,
                                      const ShapingOptions& shaping,
                                      const ResolvedDecoding& decoding) {
+  if (CheckForcedToken(name, forced, decoding).ok()) return absl::OkStatus();
   const absl::Status status =
       CheckForcedToken(fmt::format("{}{}", kDefaultsFile, name), forced, decoding);
   if (!IsSuppressed(shaping.suppress_tokens, forced)) return status;

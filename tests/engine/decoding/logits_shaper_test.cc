@@ -69,7 +69,8 @@ TEST(LogitsShaper, AgreesWithEveryProcessorRecomputedFromTheHistory) {
       std::erase_if(options.bad_words, [](const TokenIds& word) { return word.size() > 1; });
     }
     const TokenIds prompt = random.Ids(random.Int(1, 12), options.vocab_size);
-    LogitsShaper shaper(std::make_shared<const ShapingRules>(options), prompt);
+    const ShapingRules rules(options);
+    LogitsShaper shaper(rules, prompt);
     TokenIds output;
     for (int32_t step = 0; step < options.max_new_tokens; ++step) {
       std::vector<float> scores(options.vocab_size);
@@ -95,7 +96,8 @@ TEST(LogitsShaper, AgreesWithEveryProcessorRecomputedFromTheHistory) {
 TEST(LogitsShaper, WithoutOptionsThereAreNoEdits) {
   ResolvedDecoding options;
   options.max_new_tokens = 10;
-  LogitsShaper shaper(std::make_shared<const ShapingRules>(options), TokenIds{1, 2, 3});
+  const ShapingRules rules(options);
+  LogitsShaper shaper(rules, TokenIds{1, 2, 3});
   EXPECT_EQ(shaper.edits(), nullptr);
   shaper.Append(2);
   EXPECT_EQ(shaper.edits(), nullptr);
