@@ -41,6 +41,21 @@ void BlockPool::Release(int32_t block) {
   if (--references_[block] == 0) PushFree(block);
 }
 
+void BlockPool::Drop(int32_t block, std::vector<int32_t>& unheld) {
+  BEAMLINE_CHECK(references_[block] > 0);
+  if (--references_[block] == 0) unheld.push_back(block);
+}
+
+void BlockPool::DropAll(BlockTable& table, std::vector<int32_t>& unheld) {
+  // The tail first, as ReleaseAll.
+  for (auto block = table.rbegin(); block != table.rend(); ++block) Drop(*block, unheld);
+  table.clear();
+}
+
+void BlockPool::Free(std::span<const int32_t> unheld) {
+  for (const int32_t block : unheld) PushFree(block);
+}
+
 void BlockPool::ReleaseAll(BlockTable& table) {
   // The tail goes first: the blocks of a shared beginning are worth keeping longest.
   for (auto block = table.rbegin(); block != table.rend(); ++block) Release(*block);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -30,6 +31,13 @@ class BlockPool {
   void AddReference(int32_t block);
   // One holder fewer; the last one frees the block. REQUIRES: the block is in use.
   void Release(int32_t block);
+  // As Release, but a block that nobody holds any more goes to `unheld`, and is free with Free.
+  // Like AddReference of a block in use it touches nothing but the block's count: who holds blocks
+  // that are nobody else's may do both beside others' threads.
+  void Drop(int32_t block, std::vector<int32_t>& unheld);
+  // Drops every block of the table and empties it.
+  void DropAll(BlockTable& table, std::vector<int32_t>& unheld);
+  void Free(std::span<const int32_t> unheld);
   // Releases every block of the table and empties it.
   void ReleaseAll(BlockTable& table);
 

@@ -112,7 +112,9 @@ absl::Status SyntheticSteps::ComputeRows(Group& group) {
         {0, static_cast<int32_t>(plan.chunks.size()), static_cast<int32_t>(row.tokens.size())});
   }
   const absl::Status status = Compute(plan);
-  cache_.Fork(group, {});  // the rows end, the memory stays
+  GroupCache::Workspace workspace;
+  cache_.Fork(group, {}, workspace);  // the rows end, the memory stays
+  cache_.Free(workspace);
   return status;
 }
 

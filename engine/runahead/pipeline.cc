@@ -1,3 +1,4 @@
+// Long because what is assumed of a step when the next one is launched is settled when it lands.
 #include "engine/runahead/pipeline.h"
 
 #include <algorithm>
@@ -27,12 +28,12 @@ Pipeline::Pipeline(DeviceSteps device_steps, Scheduler& scheduler, Parallel para
   BEAMLINE_CHECK(static_cast<int32_t>(device_steps_.size()) == (num_lanes() > 1 ? num_lanes() : 2));
 }
 
-std::optional<size_t> Pipeline::Step::FindRange(const Group& group) {
-  for (size_t range = last_found; range < ranges.size(); ++range) {
-    if (ranges[range].group == &group) return last_found = range;
+std::optional<size_t> Pipeline::Step::FindRange(const Group& group, size_t& found) const {
+  for (size_t range = found; range < ranges.size(); ++range) {
+    if (ranges[range].group == &group) return found = range;
   }
-  for (size_t range = 0; range < last_found; ++range) {
-    if (ranges[range].group == &group) return last_found = range;
+  for (size_t range = 0; range < std::min(found, ranges.size()); ++range) {
+    if (ranges[range].group == &group) return found = range;
   }
   return std::nullopt;
 }
@@ -56,8 +57,28 @@ bool Pipeline::PrepareLaunch() {
     if (!rows.has_value()) return false;
   }
   step.assumptions.assign(step.ranges.size(), Assumption());
+  freed_.resize(step.ranges.size());
+  ForRanges(step.ranges.size(), [&](size_t begin, size_t end) {
+    Workspace workspace;
+    for (size_t i = begin; i < end; ++i) {
+      const Group& group = *step.ranges[i].group;
+      if (MayAssumeApart(group, *assumed_[i])) AssumeRows(step, i, workspace);
+    }
+    if (begin < end) std::swap(freed_[begin].unheld, workspace.cache.unheld);
+  });
+  FreeAll();
   for (size_t i = 0; i < assumed_.size(); ++i) {
-    if (!assumed_[i]->empty()) AssumeRows(step, i, *assumed_[i]);
+    if (step.assumptions[i].rows.size() != assumed_[i]->size()) AssumeRows(step, i, workspace_);
+  }
+  scheduler_.Free(workspace_.cache);
+  return true;
+}
+
+bool Pipeline::MayAssumeApart(const Group& group, std::span<const AssumedRow> rows) const {
+  if (scheduler_.IsApart(group)) return true;
+  if (rows.size() != group.rows.size()) return false;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].parent != static_cast<int32_t>(i)) return false;
   }
   return true;
 }
@@ -67,34 +88,37 @@ void Pipeline::ForRanges(size_t count, absl::FunctionRef<void(size_t, size_t)> b
   body(0, count);
 }
 
-void Pipeline::AssumeRows(Step& step, size_t range, std::span<const AssumedRow> rows) {
+void Pipeline::AssumeRows(Step& step, size_t range, Workspace& workspace) {
+  const std::span<const AssumedRow> rows = *assumed_[range];
+  if (rows.empty()) return;
   Group& group = *step.ranges[range].group;
   Assumption& assumption = step.assumptions[range];
   assumption.rows = rows;
-  assumption.first_token_word = step.token_words.size();
   if (rows.front().choice == AssumedRow::Choice::kBeam) {
     BEAMLINE_CHECK(step.searches[range] >= 0);
     assumption.beams = step.device->SearchWords(step.searches[range]);
     assumption.parents_unknown = group.rows.size() > 1;
   }
-  forks_.clear();
+  workspace.forks.clear();
   for (const AssumedRow& row : rows) {
-    forks_.push_back({.parent = row.parent, .token = kUnknownToken});
-    if (row.choice == AssumedRow::Choice::kBeam) {
-      step.token_words.push_back(assumption.beams.tokens + row.index);
-      continue;
-    }
-    const int32_t request = step.ranges[range].begin + step.LaunchedRow(range, row.parent);
-    const int32_t draw = row.choice == AssumedRow::Choice::kDraw ? row.index : -1;
-    step.token_words.push_back(step.device->TokenWord(request, draw));
+    workspace.forks.push_back({.parent = row.parent, .token = kUnknownToken});
   }
-  scheduler_.Fork(group, forks_);
+  scheduler_.Fork(group, workspace.forks, workspace.cache);
 }
 
-const Pipeline::Assumption* Pipeline::AssumptionOf(const Group& group) {
+int32_t Pipeline::TokenWord(const Step& step, size_t range, int32_t row) {
+  const Assumption& assumption = step.assumptions[range];
+  const AssumedRow& assumed = assumption.rows[row];
+  if (assumed.choice == AssumedRow::Choice::kBeam) return assumption.beams.tokens + assumed.index;
+  const int32_t request = step.ranges[range].begin + step.LaunchedRow(range, assumed.parent);
+  const int32_t draw = assumed.choice == AssumedRow::Choice::kDraw ? assumed.index : -1;
+  return step.device->TokenWord(request, draw);
+}
+
+const Pipeline::Assumption* Pipeline::AssumptionOf(const Group& group, size_t& found) {
   Step* const before = StepBefore();
   if (before == nullptr) return nullptr;
-  const std::optional<size_t> range = before->FindRange(group);
+  const std::optional<size_t> range = before->FindRange(group, found);
   if (!range.has_value() || before->assumptions[*range].rows.empty()) return nullptr;
   return &before->assumptions[*range];
 }
@@ -153,14 +177,14 @@ void Pipeline::WriteEdits() {
   edits_.beam_tables.clear();
   const Group* group = nullptr;
   const Assumption* assumption = nullptr;
+  size_t found = 0;
   for (const UnknownToken& unknown : scheduler_.step().unknown_tokens()) {
     if (unknown.group != group) {
       group = unknown.group;
-      assumption = AssumptionOf(*group);
+      assumption = AssumptionOf(*group, found);
     }
     BEAMLINE_CHECK(assumption != nullptr);
-    const int32_t word = before->token_words[assumption->first_token_word + unknown.row];
-    edits_.fills.push_back({word, unknown.token});
+    edits_.fills.push_back({TokenWord(*before, found, unknown.row), unknown.token});
     if (assumption->parents_unknown && unknown.row == 0) AddBeamTables(unknown, *assumption);
   }
 }
@@ -183,9 +207,10 @@ void Pipeline::AddBeamTables(const UnknownToken& first, const Assumption& assump
 void Pipeline::CollectRequests(Step& step) {
   requests_.clear();
   searches_.clear();
+  size_t found = 0;
   for (size_t i = 0; i < step.ranges.size(); ++i) {
     const LogitsRange& range = step.ranges[i];
-    const Assumption* assumption = AssumptionOf(*range.group);
+    const Assumption* assumption = AssumptionOf(*range.group, found);
     if (assumption == nullptr) {
       for (const RowRequest& request : range.group->decoder->Requests()) {
         requests_.push_back(&request);
@@ -228,15 +253,16 @@ absl::StatusOr<StepReport> Pipeline::Land(Decode decode, Advance advance) {
     if (group.done) continue;
     const Decoded& decoded = decoded_[i];
     advance(group, decoded.progress);
-    if (group.done) continue;
+    if (group.done || decoded.continued) continue;
     BEAMLINE_CHECK(decoded.progress.decoded);
     if (decoded.device_agrees) {
-      Continue(step, i);
+      Continue(step, i, workspace_);
     } else {
       group.Answer(
           absl::InternalError("the device went on with other beams than their scores say"));
     }
   }
+  scheduler_.Free(workspace_.cache);
   const Clock::time_point now = Clock::now();
   // A step launched behind another one begins when that one is done.
   step.report.duration = now - std::max(step.started, last_landing_);
@@ -246,20 +272,48 @@ absl::StatusOr<StepReport> Pipeline::Land(Decode decode, Advance advance) {
 
 void Pipeline::DecodeAll(const Step& step, Decode decode) {
   decoded_.resize(step.ranges.size());
-  landed_.resize(step.token_words.size());
+  freed_.resize(step.ranges.size());
   ForRanges(step.ranges.size(), [&](size_t begin, size_t end) {
-    std::vector<RowResult> some;
+    Workspace workspace;
+    workspace.found = begin;
     for (size_t i = begin; i < end; ++i) {
       Group& group = *step.ranges[i].group;
-      if (!group.done) decoded_[i] = DecodeRange(step, i, decode, some);
+      if (group.done) continue;
+      Decoded& decoded = decoded_[i] = DecodeRange(step, i, decode, workspace);
+      const Progress& progress = decoded.progress;
+      if (!progress.decoded || progress.finished || !decoded.device_agrees) continue;
+      if (!MayContinueApart(step, i)) continue;
+      Continue(step, i, workspace);
+      decoded.continued = true;
     }
+    if (begin < end) std::swap(freed_[begin].unheld, workspace.cache.unheld);
   });
+  FreeAll();
+}
+
+void Pipeline::FreeAll() {
+  // In the order of the ranges, whoever had them.
+  for (GroupCache::Workspace& freed : freed_) {
+    if (!freed.unheld.empty()) scheduler_.Free(freed);
+  }
+}
+
+bool Pipeline::MayContinueApart(const Step& step, size_t range) const {
+  const Group& group = *step.ranges[range].group;
+  if (scheduler_.IsApart(group)) return true;
+  // All rows get their tokens, and nothing else of them changes.
+  if (step.assumptions.empty()) return false;
+  const Assumption& assumption = step.assumptions[range];
+  const std::span<const Continuation> rows = decoded_[range].rows;
+  if (assumption.parents_unknown || rows.size() != assumption.rows.size()) return false;
+  return std::ranges::none_of(group.rows,
+                              [&](const Sequence& row) { return scheduler_.FillsItsBlock(row); });
 }
 
 Pipeline::Decoded Pipeline::DecodeRange(const Step& step, size_t range, Decode decode,
-                                        std::vector<RowResult>& some) {
+                                        Workspace& workspace) {
   Group& group = *step.ranges[range].group;
-  const auto rows = decode(group, LiveResults(step, range, some));
+  const auto rows = decode(group, LiveResults(step, range, workspace.some_results));
   Decoded decoded;
   if (!rows.has_value()) return decoded;
   decoded.rows = *rows;
@@ -268,10 +322,6 @@ Pipeline::Decoded Pipeline::DecodeRange(const Step& step, size_t range, Decode d
                       .num_generated_tokens = group.decoder->num_generated_tokens(),
                       .num_computed_tokens = group.decoder->num_computed_tokens()};
   decoded.device_agrees = DeviceAgrees(step, range, *rows);
-  if (step.assumptions.empty() || step.assumptions[range].rows.empty()) return decoded;
-  BEAMLINE_CHECK(rows->size() <= step.assumptions[range].rows.size());
-  LandedRow* landed = landed_.data() + step.assumptions[range].first_token_word;
-  for (const Continuation& row : *rows) *landed++ = {row.assumed, row.parent, row.token};
   return decoded;
 }
 
@@ -300,47 +350,52 @@ bool Pipeline::DeviceAgrees(const Step& step, size_t range,
   return true;
 }
 
-void Pipeline::Continue(const Step& step, size_t range) {
+void Pipeline::Continue(const Step& step, size_t range, Workspace& workspace) {
   Group& group = *step.ranges[range].group;
   const Decoded& decoded = decoded_[range];
   if (step.assumptions.empty() || step.assumptions[range].rows.empty()) {
-    scheduler_.Fork(group, decoded.rows);
+    scheduler_.Fork(group, decoded.rows, workspace.cache);
     return;
   }
   const Assumption& assumption = step.assumptions[range];
-  const std::span<const LandedRow> landed =
-      std::span(landed_).subspan(assumption.first_token_word, decoded.rows.size());
-  Settle(group, assumption, decoded, landed);
+  BEAMLINE_CHECK(decoded.rows.size() <= assumption.rows.size());
+  workspace.landed.clear();
+  for (const Continuation& row : decoded.rows) {
+    workspace.landed.push_back({row.assumed, row.parent, row.token});
+  }
+  Settle(group, assumption, decoded, workspace);
   if (empty()) return;
   Step& behind = steps_.back();
-  const std::optional<size_t> next = behind.FindRange(group);
+  const std::optional<size_t> next = behind.FindRange(group, workspace.found);
   if (!next.has_value()) return;
-  if (AreAll(landed, static_cast<size_t>(behind.ranges[*next].count))) return;
+  if (AreAll(workspace.landed, static_cast<size_t>(behind.ranges[*next].count))) return;
   std::vector<int32_t>& live_rows = behind.live_rows[*next].emplace();
-  for (const LandedRow& row : landed) live_rows.push_back(row.assumed);
+  for (const LandedRow& row : workspace.landed) live_rows.push_back(row.assumed);
 }
 
 void Pipeline::Settle(Group& group, const Assumption& assumption, const Decoded& decoded,
-                      std::span<const LandedRow> landed) {
+                      Workspace& workspace) {
   const Sequence& first = group.rows.front();
   const bool launched = first.num_computed == static_cast<int32_t>(first.tokens.size());
   if (assumption.parents_unknown && !launched) {
     // No step has been given the rows: they fork as if nothing had been assumed.
-    forks_.assign(decoded.rows.begin(), decoded.rows.end());
-    for (Continuation& fork : forks_) fork.num_dropped = 1;
-    scheduler_.Fork(group, forks_);
+    workspace.forks.assign(decoded.rows.begin(), decoded.rows.end());
+    for (Continuation& fork : workspace.forks) fork.num_dropped = 1;
+    scheduler_.Fork(group, workspace.forks, workspace.cache);
     return;
   }
   if (assumption.parents_unknown) {
     // Beams that the search did not find stay where they are (AdvanceBeamsParams).
-    parents_.resize(group.rows.size());
-    std::iota(parents_.begin(), parents_.end(), 0);
-    for (const LandedRow& row : landed) parents_[row.assumed] = row.parent;
-    scheduler_.Reorder(group, parents_);
+    workspace.parents.resize(group.rows.size());
+    std::iota(workspace.parents.begin(), workspace.parents.end(), 0);
+    for (const LandedRow& row : workspace.landed) workspace.parents[row.assumed] = row.parent;
+    scheduler_.Reorder(group, workspace.parents, workspace.cache);
   }
-  known_rows_.clear();
-  for (const LandedRow& row : landed) known_rows_.push_back({row.assumed, row.token});
-  scheduler_.Settle(group, known_rows_);
+  workspace.known_rows.clear();
+  for (const LandedRow& row : workspace.landed) {
+    workspace.known_rows.push_back({row.assumed, row.token});
+  }
+  scheduler_.Settle(group, workspace.known_rows, workspace.cache);
 }
 
 void Pipeline::RemoveDone() {

@@ -94,7 +94,6 @@ class Pipeline {
   // What was assumed of a group, for the time from planning the next step to landing this one.
   struct Assumption {
     std::span<const AssumedRow> rows;  // the decoder's; empty: the group ends with this step
-    size_t first_token_word = 0;       // in Step::token_words, a word for each row's token
     BeamWords beams;                   // of a search
     // The rows stand for the rows of the same numbers, but each may turn out to descend from any of
     // them: they have that row's blocks and tokens until it is known.
@@ -106,6 +105,18 @@ class Pipeline {
     std::span<const Continuation> rows;  // the decoder's
     Progress progress;
     bool device_agrees = true;  // it went on with the beams that the decoder says
+    bool continued = false;     // it has its next rows
+  };
+
+  // What one thread works with when groups go on.
+  struct Workspace {
+    GroupCache::Workspace cache;
+    size_t found = 0;  // Step::FindRange
+    std::vector<RowResult> some_results;
+    std::vector<Continuation> forks;
+    std::vector<LandedRow> landed;
+    std::vector<KnownRow> known_rows;
+    std::vector<int32_t> parents;
   };
 
   // A step under way. "Of each range": entry i of the vector is that of ranges[i]'s group.
@@ -115,27 +126,31 @@ class Pipeline {
     // Of each range, the rows that the step before left alive; nullopt: all.
     std::vector<std::optional<std::vector<int32_t>>> live_rows;
     std::vector<Assumption> assumptions;  // of each range, once its results are assumed; or none
-    std::vector<int32_t> token_words;
     // Groups that ended while this was the last step launched: it may still refer to them.
     std::vector<std::unique_ptr<Group>> ended;
     DeviceStep* device = nullptr;
     int32_t lane = 0;
     Clock::time_point started;
     StepReport report;
-    size_t last_found = 0;
 
-    // The group's range. Quick when groups are asked for in the order of the ranges.
-    std::optional<size_t> FindRange(const Group& group);
+    // The group's range. Quick when groups are asked for in the order of the ranges: `found` is
+    // where the last one was.
+    std::optional<size_t> FindRange(const Group& group, size_t& found) const;
     // The row's number when the step was launched.
     int32_t LaunchedRow(size_t range, int32_t row) const;
   };
 
   void LetGo(std::vector<std::unique_ptr<Group>>& groups);
-  void AssumeRows(Step& step, size_t range, std::span<const AssumedRow> rows);
+  // The group gets the rows that are assumed of it.
+  void AssumeRows(Step& step, size_t range, Workspace& workspace);
+  // Whether AssumeRows may be called beside others: it takes no block that another group has.
+  bool MayAssumeApart(const Group& group, std::span<const AssumedRow> rows) const;
+  // Where the device leaves the token of a group's row that is assumed of its results.
+  static int32_t TokenWord(const Step& step, size_t range, int32_t row);
   // The step that the one being launched goes on from; null: none.
   Step* StepBefore() { return num_lanes() > 1 || empty() ? nullptr : &steps_.back(); }
   // What is assumed of a group by StepBefore(); null: nothing.
-  const Assumption* AssumptionOf(const Group& group);
+  const Assumption* AssumptionOf(const Group& group, size_t& found);
   int32_t num_lanes() const { return scheduler_.num_lanes(); }
   // Plans a step of the next lane that has something to compute; nullopt: none has.
   std::optional<int32_t> PrepareStep(Clock::time_point now);
@@ -145,8 +160,9 @@ class Pipeline {
   void CollectRequests(Step& step);
   void AppendSearch(const LogitsRange& range, const Assumption* assumption, Step& step,
                     size_t index);
-  // What each group that is not done makes of its results, to decoded_.
+  // What each group that is not done makes of its results, to decoded_. Those that are apart go on.
   void DecodeAll(const Step& step, Decode decode);
+  void FreeAll();
   void ForRanges(size_t count, absl::FunctionRef<void(size_t begin, size_t end)> body) const;
   // The results of a range's live rows; of some of them in `some`.
   static std::span<const RowResult> LiveResults(const Step& step, size_t range,
@@ -154,11 +170,13 @@ class Pipeline {
   // Whether the device went on with the beams that the decoder says.
   static bool DeviceAgrees(const Step& step, size_t range,
                            std::span<const Continuation> continuations);
-  Decoded DecodeRange(const Step& step, size_t range, Decode decode, std::vector<RowResult>& some);
+  Decoded DecodeRange(const Step& step, size_t range, Decode decode, Workspace& workspace);
+  // Whether Continue may be called beside others: it changes no block that another group has.
+  bool MayContinueApart(const Step& step, size_t range) const;
   // The group's next rows, or those that were assumed and have come true.
-  void Continue(const Step& step, size_t range);
+  void Continue(const Step& step, size_t range, Workspace& workspace);
   void Settle(Group& group, const Assumption& assumption, const Decoded& decoded,
-              std::span<const LandedRow> landed);
+              Workspace& workspace);
 
   const DeviceSteps device_steps_;
   Scheduler& scheduler_;
@@ -176,10 +194,9 @@ class Pipeline {
   std::vector<BeamSearch> searches_;
   std::vector<std::optional<std::span<const AssumedRow>>> assumed_;  // of each range
   std::vector<Decoded> decoded_;                                     // of each range
-  std::vector<LandedRow> landed_;                                    // as Step::token_words
-  std::vector<int32_t> parents_;
-  std::vector<Continuation> forks_;
-  std::vector<KnownRow> known_rows_;
+  // Of each range that a thread began with, what went out of use there.
+  std::vector<GroupCache::Workspace> freed_;
+  Workspace workspace_;  // of the caller's thread
 };
 
 }  // namespace beamline

@@ -95,14 +95,18 @@ void GroupCache::Index(const Group& group, Sequence& row, int32_t first_block, i
   }
 }
 
-void GroupCache::Fork(Group& group, std::span<const Continuation> continuations) {
-  parents_.clear();
-  for (const Continuation& next : continuations) parents_.push_back(next.parent);
-  Descend(group, parents_);
-  for (size_t i = 0; i < continuations.size(); ++i) Extend(group.rows[i], continuations[i]);
+void GroupCache::Fork(Group& group, std::span<const Continuation> continuations,
+                      Workspace& workspace) {
+  std::vector<int32_t>& parents = workspace.parents;
+  parents.clear();
+  for (const Continuation& next : continuations) parents.push_back(next.parent);
+  Descend(group, parents, workspace);
+  for (size_t i = 0; i < continuations.size(); ++i) {
+    Extend(group.rows[i], continuations[i], workspace);
+  }
 }
 
-void GroupCache::Descend(Group& group, std::span<const int32_t> parents) {
+void GroupCache::Descend(Group& group, std::span<const int32_t> parents, Workspace& workspace) {
   std::vector<Sequence>& rows = group.rows;
   const auto stays = [&](size_t row) { return parents[row] == static_cast<int32_t>(row); };
   if (parents.size() == rows.size()) {
@@ -110,37 +114,39 @@ void GroupCache::Descend(Group& group, std::span<const int32_t> parents) {
     while (row < rows.size() && stays(row)) ++row;
     if (row == rows.size()) return;  // as a rule
   }
-  std::vector<int32_t>& children = children_;
+  std::vector<int32_t>& children = workspace.children;
+  std::vector<Sequence>& childless = workspace.childless;
+  std::vector<Sequence>& next_rows = workspace.next_rows;
   children.assign(rows.size(), 0);
   for (const int32_t parent : parents) ++children[parent];
   // Rows without children go first: further children of other rows reuse their vectors.
-  childless_.clear();
+  childless.clear();
   for (size_t row = 0; row < rows.size(); ++row) {
     if (children[row] > 0) continue;
-    pool_.ReleaseAll(rows[row].blocks);
-    childless_.push_back(std::move(rows[row]));
+    pool_.DropAll(rows[row].blocks, workspace.unheld);
+    childless.push_back(std::move(rows[row]));
   }
-  next_rows_.clear();
+  next_rows.clear();
   for (const int32_t index : parents) {
     Sequence& parent = rows[index];
     if (--children[index] == 0) {
-      next_rows_.push_back(std::move(parent));  // the last child takes the parent's place
+      next_rows.push_back(std::move(parent));  // the last child takes the parent's place
       continue;
     }
     for (const int32_t block : parent.blocks) pool_.AddReference(block);
-    if (childless_.empty()) {
-      next_rows_.push_back(parent);
+    if (childless.empty()) {
+      next_rows.push_back(parent);
       continue;
     }
-    childless_.back() = parent;
-    next_rows_.push_back(std::move(childless_.back()));
-    childless_.pop_back();
+    childless.back() = parent;
+    next_rows.push_back(std::move(childless.back()));
+    childless.pop_back();
   }
-  rows.swap(next_rows_);
-  next_rows_.clear();
+  rows.swap(next_rows);
+  next_rows.clear();
 }
 
-void GroupCache::Extend(Sequence& row, const Continuation& next) {
+void GroupCache::Extend(Sequence& row, const Continuation& next, Workspace& workspace) {
   if (next.num_dropped > 0) {
     row.tokens.resize(row.tokens.size() - next.num_dropped);
     row.num_computed = std::min(row.num_computed, static_cast<int32_t>(row.tokens.size()));
@@ -149,7 +155,9 @@ void GroupCache::Extend(Sequence& row, const Continuation& next) {
     // shared.
     const size_t full_blocks = row.tokens.size() / block_size_;
     const size_t kept_blocks = full_blocks + (row.tokens.size() % block_size_ == 0 ? 0 : 1);
-    for (; row.blocks.size() > kept_blocks; row.blocks.pop_back()) pool_.Release(row.blocks.back());
+    for (; row.blocks.size() > kept_blocks; row.blocks.pop_back()) {
+      pool_.Drop(row.blocks.back(), workspace.unheld);
+    }
     if (row.blocks.size() > full_blocks) index_.Erase(row.blocks.back());
     row.keys.resize(std::min(row.keys.size(), full_blocks));
   }
@@ -158,26 +166,28 @@ void GroupCache::Extend(Sequence& row, const Continuation& next) {
   row.num_logits = 1 + static_cast<int32_t>(next.proposals.size());
 }
 
-void GroupCache::Reorder(Group& group, std::span<const int32_t> parents) {
-  tails_.resize(parents.size());
-  AssignTails(parents, tails_);
+void GroupCache::Reorder(Group& group, std::span<const int32_t> parents, Workspace& workspace) {
+  std::vector<BeamTail>& tails = workspace.tails;
+  tails.resize(parents.size());
+  AssignTails(parents, tails);
   // The last block of a row is the place's, or moves by the rule.
   const int32_t position = group.rows[0].num_computed - 1;
   const bool tail_moves = position % block_size_ != 0;
-  last_blocks_.clear();
+  std::vector<int32_t>& last_blocks = workspace.last_blocks;
+  last_blocks.clear();
   for (Sequence& row : group.rows) {
     BEAMLINE_CHECK(row.num_computed == static_cast<int32_t>(row.tokens.size()));
     BEAMLINE_CHECK(static_cast<int32_t>(row.blocks.size()) == position / block_size_ + 1);
-    last_blocks_.push_back(row.blocks.back());
+    last_blocks.push_back(row.blocks.back());
     row.blocks.pop_back();
   }
-  Descend(group, parents);
+  Descend(group, parents, workspace);
   for (size_t i = 0; i < parents.size(); ++i) {
-    group.rows[i].blocks.push_back(last_blocks_[tail_moves ? tails_[i].blocks_of : i]);
+    group.rows[i].blocks.push_back(last_blocks[tail_moves ? tails[i].blocks_of : i]);
   }
 }
 
-void GroupCache::Settle(Group& group, std::span<const KnownRow> rows) {
+void GroupCache::Settle(Group& group, std::span<const KnownRow> rows, Workspace& workspace) {
   // Those that came true keep their order.
   size_t kept = 0;
   for (const KnownRow& known : rows) {
@@ -192,8 +202,15 @@ void GroupCache::Settle(Group& group, std::span<const KnownRow> rows) {
       Index(group, row, length / block_size_ - 1, length / block_size_);
     }
   }
-  for (size_t row = kept; row < group.rows.size(); ++row) pool_.ReleaseAll(group.rows[row].blocks);
+  for (size_t row = kept; row < group.rows.size(); ++row) {
+    pool_.DropAll(group.rows[row].blocks, workspace.unheld);
+  }
   group.rows.resize(kept);
+}
+
+void GroupCache::Free(Workspace& workspace) {
+  pool_.Free(workspace.unheld);
+  workspace.unheld.clear();
 }
 
 void GroupCache::Release(Group& group) {

@@ -38,11 +38,23 @@ class GroupCache {
   // computed: allocates, and replaces a shared block by a copy, which is added to `copies` (to be
   // made before the step writes). Full blocks can be found as a prefix from the next step on.
   void Grow(const Group& group, Sequence& row, int32_t count, std::vector<BlockCopy>& copies);
+  // What one thread works with when rows fork, are put in order or end.
+  struct Workspace {
+    std::vector<int32_t> parents, children, last_blocks;
+    std::vector<BeamTail> tails;
+    std::vector<Sequence> next_rows, childless;
+    std::vector<int32_t> unheld;  // blocks that nobody holds any more, until Free
+  };
+  // Whether all of a group's blocks are nobody else's: its rows may change beside other groups',
+  // each thread with a workspace of its own.
+  bool IsApart(const Group& group) const { return !share_prefixes_ || !group.encoder_ids.empty(); }
   // The group's rows become those of `continuations`: blocks are shared, none is copied.
-  void Fork(Group& group, std::span<const Continuation> continuations);
+  void Fork(Group& group, std::span<const Continuation> continuations, Workspace& workspace);
   // As Scheduler's.
-  void Reorder(Group& group, std::span<const int32_t> parents);
-  void Settle(Group& group, std::span<const KnownRow> rows);
+  void Reorder(Group& group, std::span<const int32_t> parents, Workspace& workspace);
+  void Settle(Group& group, std::span<const KnownRow> rows, Workspace& workspace);
+  // Frees what is unheld. By one thread, before the next Grow.
+  void Free(Workspace& workspace);
   // Gives back everything; the rows' tokens stay, to be computed again.
   void Release(Group& group);
   // No block's content is to be trusted any more.
@@ -59,9 +71,9 @@ class GroupCache {
  private:
   int32_t Allocate();
   // The group's rows become copies of those that `parents` names; blocks are shared.
-  void Descend(Group& group, std::span<const int32_t> parents);
+  void Descend(Group& group, std::span<const int32_t> parents, Workspace& workspace);
   // Drops and appends the tokens of `next`, after its blocks are settled.
-  void Extend(Sequence& row, const Continuation& next);
+  void Extend(Sequence& row, const Continuation& next, Workspace& workspace);
   // The key of the row's block `index`, computed once. REQUIRES: the row has tokens for all of the
   // block.
   const BlockKey& Key(const Group& group, Sequence& row, int32_t index) const;
@@ -71,11 +83,6 @@ class GroupCache {
   PrefixIndex index_;
   int32_t block_size_;
   bool share_prefixes_;
-
-  // Kept for their memory.
-  std::vector<int32_t> parents_, children_, last_blocks_;
-  std::vector<BeamTail> tails_;
-  std::vector<Sequence> next_rows_, childless_;
 };
 
 }  // namespace beamline

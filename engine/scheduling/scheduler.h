@@ -37,13 +37,27 @@ class Scheduler {
   int32_t num_preempted() const { return num_preempted_; }
   // Of the groups that the prepared step admitted for the first time.
   int32_t num_cached_tokens() const { return num_cached_tokens_; }
+  // Fork, Reorder and Settle keep what they free in the workspace until Free. Groups that are
+  // apart may be changed beside each other by several threads, each with a workspace of its own.
+  bool IsApart(const Group& group) const { return cache_.IsApart(group); }
+  // Whether the row's tokens end with a block, so that knowing all of them makes it a prefix.
+  bool FillsItsBlock(const Sequence& row) const {
+    return row.tokens.size() % static_cast<size_t>(limits_.block_size) == 0;
+  }
   // The group's next rows, as its decoder chose them. A token may be kUnknownToken.
-  void Fork(Group& group, std::span<const Continuation> next) { cache_.Fork(group, next); }
+  void Fork(Group& group, std::span<const Continuation> next, GroupCache::Workspace& workspace) {
+    cache_.Fork(group, next, workspace);
+  }
   // Row i becomes a copy of row parents[i], as ReorderBeams (kernels/operators.h) makes it.
   // REQUIRES: all tokens are computed, the last position of each row by itself.
-  void Reorder(Group& group, std::span<const int32_t> parents) { cache_.Reorder(group, parents); }
+  void Reorder(Group& group, std::span<const int32_t> parents, GroupCache::Workspace& workspace) {
+    cache_.Reorder(group, parents, workspace);
+  }
   // The rows named are kept, ascending, and their last tokens, unknown until now, are these.
-  void Settle(Group& group, std::span<const KnownRow> rows) { cache_.Settle(group, rows); }
+  void Settle(Group& group, std::span<const KnownRow> rows, GroupCache::Workspace& workspace) {
+    cache_.Settle(group, rows, workspace);
+  }
+  void Free(GroupCache::Workspace& workspace) { cache_.Free(workspace); }
   // A step failed: what the cache holds is not to be trusted.
   void ForgetPrefixes() { cache_.ForgetPrefixes(); }
   // Frees the blocks of groups that are done, and moves the groups behind those in `removed`.

@@ -31,6 +31,22 @@ TEST(BlockPoolTest, FreesASharedBlockWithItsLastHolder) {
   EXPECT_EQ(pool.num_free(), 2);
 }
 
+TEST(BlockPoolTest, DroppedBlocksAreFreeWhenTheyAreFreed) {
+  BlockPool pool(3);
+  BlockTable first = {pool.Allocate(), pool.Allocate(), pool.Allocate()};
+  const BlockTable blocks = first;
+  BlockTable second = {blocks[0]};
+  pool.AddReference(blocks[0]);
+  std::vector<int32_t> unheld;
+  pool.DropAll(first, unheld);
+  EXPECT_EQ(unheld, (std::vector<int32_t>{blocks[2], blocks[1]}));
+  EXPECT_EQ(pool.num_free(), 0);
+  pool.Free(unheld);
+  EXPECT_TRUE(pool.Verify({&first, &second}).ok());
+  EXPECT_EQ(pool.Allocate(), blocks[2]);
+  EXPECT_EQ(pool.Allocate(), blocks[1]);
+}
+
 TEST(BlockPoolTest, TakesAFreeBlockBackFromTheMiddleOfTheList) {
   BlockPool pool(3);
   BlockTable table = {pool.Allocate(), pool.Allocate(), pool.Allocate()};

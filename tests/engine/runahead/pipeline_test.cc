@@ -111,13 +111,13 @@ TEST_F(PipelineTest, LaunchesBehindAStepThatNobodyHasRead) {
 }
 
 TEST_F(PipelineTest, GroupsAdvanceBesideEachOtherAsInTurn) {
-  const auto tokens_of = [this](const Pipeline::Parallel& parallel) {
+  const auto tokens_of = [this](const Pipeline::Parallel& parallel, bool share_prefixes) {
     num_tokens_ = 0;
     Scheduler scheduler({.max_batch_tokens = 1024,
                          .max_sequences = 512,
                          .max_logits_rows = 512,
                          .num_blocks = 4096},
-                        /*share_prefixes=*/true);
+                        share_prefixes);
     Pipeline pipeline(MakeSteps(2), scheduler, parallel);
     std::vector<const Group*> groups;
     for (int i = 0; i < 96; ++i) {
@@ -137,15 +137,16 @@ TEST_F(PipelineTest, GroupsAdvanceBesideEachOtherAsInTurn) {
     }
     return tokens;
   };
-  const auto in_turn = tokens_of(nullptr);
-  const auto by_threads =
-      tokens_of([](size_t count, absl::FunctionRef<void(size_t begin, size_t end)> body) {
-        std::vector<std::jthread> threads;
-        for (size_t t = 0; t < 4; ++t) {
-          threads.emplace_back([=] { body(count * t / 4, count * (t + 1) / 4); });
-        }
-      });
-  EXPECT_EQ(by_threads, in_turn);
+  const auto four_threads = [](size_t count,
+                               absl::FunctionRef<void(size_t begin, size_t end)> body) {
+    std::vector<std::jthread> threads;
+    for (size_t t = 0; t < 4; ++t) {
+      threads.emplace_back([=] { body(count * t / 4, count * (t + 1) / 4); });
+    }
+  };
+  for (const bool share_prefixes : {true, false}) {
+    EXPECT_EQ(tokens_of(four_threads, share_prefixes), tokens_of(nullptr, share_prefixes));
+  }
 }
 
 TEST_F(PipelineTest, AStepThatDecidesWhatComesNextLandsFirst) {

@@ -105,7 +105,9 @@ int RunStep(Scheduler& scheduler, Clock::time_point now) {
       range.group->done = true;
       ++finished;
     } else {
-      scheduler.Fork(*range.group, next);
+      GroupCache::Workspace workspace;
+      scheduler.Fork(*range.group, next, workspace);
+      scheduler.Free(workspace);
     }
   }
   scheduler.RemoveDone();
@@ -212,7 +214,9 @@ TEST(SchedulerTest, BeamSharesItsPromptAndCopiesAtMostOneBlockARow) {
       const std::vector<RowResult> results(range.count);
       const auto next = range.group->decoder->Advance(results);
       range.group->done = range.group->decoder->finished();
-      if (!range.group->done) scheduler.Fork(*range.group, next);
+      GroupCache::Workspace workspace;
+      if (!range.group->done) scheduler.Fork(*range.group, next, workspace);
+      scheduler.Free(workspace);
     }
     scheduler.RemoveDone();
   }
