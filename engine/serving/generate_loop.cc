@@ -130,7 +130,7 @@ void GenerateLoop::RemoveFinished() {
 }
 
 void GenerateLoop::FreeEnded() {
-  if (!frees_later_) return;
+  if (!frees_later_ || num_received() > kBurst) return;
   pipeline_.FreeEnded(
       [this] { return pipeline_.empty() ? !inbox().HasSomething() : !pipeline_.EarliestIsDone(); });
 }

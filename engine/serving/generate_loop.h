@@ -42,6 +42,10 @@ class GenerateLoop : public StepLoop<Group> {
   void CountStep();
   void FailStep(const absl::Status& error);
   void RemoveFinished();
+  // Requests of one Receive: while so many come, who brings them needs the allocator that freeing
+  // would hold.
+  static constexpr size_t kBurst = 8;
+
   // Frees groups that have ended while nothing waits for this thread.
   void FreeEnded();
 

@@ -52,6 +52,8 @@ class StepLoop {
 
   const LoopContext& context() const { return context_; }
   ReplicaStats& stats() { return context_.stats; }
+  // Of the last Receive.
+  size_t num_received() const { return received_.size(); }
   // When Receive last returned.
   Clock::time_point received_at() const { return received_at_; }
 
