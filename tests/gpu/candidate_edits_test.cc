@@ -49,6 +49,19 @@ TEST(CandidateEditsTest, RowsOfFewBiasesArePlain) {
   EXPECT_FALSE(Flatten({&penalised}, {kEditLogits}).any_plain);
 }
 
+TEST(CandidateEditsTest, RowsThatShareTheirEditsAreAlike) {
+  const LogitsEdits bans = Bans(2), others = Bans(2);
+  const std::vector<uint8_t> modes(3, kNormalizeFirst);
+  const FlatEdits flat = Flatten({&bans, &bans, &bans}, modes);
+  EXPECT_TRUE(flat.all_alike);
+  EXPECT_EQ(flat.biases.size(), 2u);
+  EXPECT_EQ(flat.rows[2].first_bias, 0);
+  EXPECT_EQ(flat.rows[2].last_bias, 2);
+  EXPECT_TRUE(Flatten({nullptr, nullptr, nullptr}, modes).all_alike);
+  EXPECT_FALSE(Flatten({&bans, &bans, nullptr}, modes).all_alike);
+  EXPECT_FALSE(Flatten({&bans, &bans, &others}, modes).all_alike);
+}
+
 // Else nobody would compute it where its neighbours are plain.
 TEST(CandidateEditsTest, AForcedRowIsAnother) {
   LogitsEdits forced;

@@ -280,6 +280,34 @@ TEST_P(CandidatesTest, FewEditsOfManyRows) {
   }
 }
 
+// As requests with a model's defaults ask: the same few edits of all of them.
+TEST_P(CandidatesTest, FewEditsThatManyRowsShare) {
+  for (int vocab_size : {2049, 30000}) {
+    if (kSanitized && vocab_size > 2055) continue;
+    const int num_rows = 4 * 132 * 2048 / vocab_size + 9;
+    const std::vector<float> logits = RandomFloats(num_rows * vocab_size, 4.0f);
+    LogitsEdits few, bans, forced;
+    few.biases = {{vocab_size - 1, -kInfinity}, {7, 2.0f}, {0, 9.0f}, {7, -0.5f}};
+    for (int32_t id = 0; id < 8; ++id) bans.biases.push_back({id * 250, -kInfinity});
+    forced.forced_id = vocab_size / 2;
+    for (const LogitsEdits* edits : {&few, &bans, &forced}) {
+      for (const uint8_t normalize : {kEditLogits, kNormalizeFirst}) {
+        for (const int32_t count : {1, 8}) {
+          const Found found =
+              Run(logits, vocab_size, std::vector(num_rows, edits),
+                  std::vector<uint8_t>(num_rows, normalize), std::vector<int32_t>(num_rows, count));
+          for (int row = 0; row < num_rows; ++row) {
+            SCOPED_TRACE(testing::Message() << vocab_size << ", best " << count << ", row " << row);
+            const auto begin = logits.begin() + int64_t{row} * vocab_size;
+            ExpectRow(found, row, count, count, std::vector<float>(begin, begin + vocab_size),
+                      edits, normalize);
+          }
+        }
+      }
+    }
+  }
+}
+
 // A device may compute rows of no or few edits by other means: to the same bits. Vocabularies of
 // one chunk, of part of one, and of many; numbers of which many are equal.
 TEST_P(CandidatesTest, AnEditThatChangesNothingChangesNoBit) {

@@ -107,9 +107,15 @@ __device__ inline float2 WarpNormalizer(const CandidateArgs& args, int row) {
   return WarpNormalizer(args, row, [&](int i) { return __ldcg(sums + i); });
 }
 
+// A plain row that all rows are like: it travels with the launch.
+struct CommonRow {
+  CandidateRow row;
+  LogitsEdits::Bias biases[kMostPlainBiases];
+};
+
 // Computes the rows that are CandidateRow::plain; all of them are like `common` where args.rows is
 // null.
-void SelectPlainCandidates(Device& device, const CandidateArgs& args, const CandidateRow& common);
+void SelectPlainCandidates(Device& device, const CandidateArgs& args, const CommonRow& common);
 
 // Computes a call of few rows, all of which are plain; returns whether it is one.
 bool SelectFewCandidates(Device& device, const CandidateArgs& args, const FlatEdits& edits);

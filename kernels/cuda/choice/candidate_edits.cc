@@ -34,6 +34,7 @@ FlatEdits FlattenEdits(const TopCandidatesParams& params) {
       flat.rows.push_back(CandidateRow(flat.rows.back()));
       continue;
     }
+    if (r > 0) flat.all_alike = false;
     CandidateRow row;
     row.count = std::min(params.counts[r], vocab_size);
     const uint8_t mode = params.normalize_first.empty() ? kEditLogits : params.normalize_first[r];

@@ -38,8 +38,6 @@ struct CandidateRow {
   int32_t first_penalty = 0, last_penalty = 0;
   int32_t first_bias = 0, last_bias = 0;
   int32_t num_done = 0;  // chunks that are computed, counted by the device
-
-  bool operator==(const CandidateRow&) const = default;
 };
 
 // All rows of a call.
@@ -47,6 +45,7 @@ struct FlatEdits {
   std::vector<CandidateRow> rows;
   bool any_plain = false, any_other = false;
   bool any_before_edits = false;  // a row with Normalization::kBeforeEdits
+  bool all_alike = true;          // each row is the first one's copy, as those of searches are
   std::vector<LogitsEdits::Penalty> penalties;
   std::vector<LogitsEdits::Bias> biases;
 };

@@ -257,12 +257,12 @@ __device__ void ComputeChunk(const CandidateArgs& args, const CandidateRow& row,
 template <int kWarps, int kBlocksEach>
 __global__ void __launch_bounds__(kWarps* kWarpSize, kBlocksEach)
     PlainKernel(const __grid_constant__ CandidateArgs args,
-                const __grid_constant__ CandidateRow common, bool in_shared) {
+                const __grid_constant__ CommonRow common, bool in_shared) {
   extern __shared__ __align__(16) char shared[];
   __shared__ List lists[kWarps];
   WaitForEarlierKernels();
   const int r = blockIdx.x;
-  const CandidateRow& row = args.rows != nullptr ? args.rows[r] : common;
+  const CandidateRow& row = args.rows != nullptr ? args.rows[r] : common.row;
   if (!row.plain) return;
   const int64_t first_chunk = static_cast<int64_t>(r) * args.num_chunks;
   FoundOfRow found = {args.sums + first_chunk, args.candidates + first_chunk * args.max_count};
@@ -270,7 +270,8 @@ __global__ void __launch_bounds__(kWarps* kWarpSize, kBlocksEach)
     found.sums = reinterpret_cast<float2*>(shared);
     found.best = reinterpret_cast<uint64_t*>(found.sums + args.num_chunks);
   }
-  const Biases biases = {args.biases + row.first_bias, row.last_bias - row.first_bias};
+  const LogitsEdits::Bias* const all_biases = args.rows != nullptr ? args.biases : common.biases;
+  const Biases biases = {all_biases + row.first_bias, row.last_bias - row.first_bias};
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
 #pragma unroll 1
   for (int index = warp; index < args.num_chunks; index += kWarps) {
@@ -281,7 +282,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize, kBlocksEach)
 }
 
 template <int kWarps, int kBlocksEach>
-void Launch(Device& device, const CandidateArgs& args, const CandidateRow& common) {
+void Launch(Device& device, const CandidateArgs& args, const CommonRow& common) {
   const int64_t found_bytes =
       args.num_chunks * (int64_t{sizeof(float2)} + int64_t{sizeof(uint64_t)} * args.max_count);
   const bool in_shared = found_bytes <= kMostSharedBytes;
@@ -291,7 +292,7 @@ void Launch(Device& device, const CandidateArgs& args, const CandidateRow& commo
 
 }  // namespace
 
-void SelectPlainCandidates(Device& device, const CandidateArgs& args, const CandidateRow& common) {
+void SelectPlainCandidates(Device& device, const CandidateArgs& args, const CommonRow& common) {
   constexpr int kFewChunks = 4;
   if (args.num_chunks <= kFewChunks) {
     Launch<kFewChunks, 4>(device, args, common);

@@ -297,14 +297,6 @@ void SendEdits(Device& device, const FlatEdits& edits, bool of_one_launch, Candi
   args.biases = reinterpret_cast<const LogitsEdits::Bias*>(sent.staged + at.biases);
 }
 
-// Whether one row with the launch tells what all of them ask for: plain ones without biases, as the
-// hypotheses of searches are.
-bool AreAlike(const FlatEdits& edits) {
-  return edits.biases.empty() && std::ranges::all_of(edits.rows, [&](const CandidateRow& row) {
-           return row.plain && row == edits.rows.front();
-         });
-}
-
 }  // namespace
 
 void Compute(Device& device, const TopCandidatesParams& params) {
@@ -331,14 +323,15 @@ void Compute(Device& device, const TopCandidatesParams& params) {
                     int64_t{kFewestPartsPerMultiprocessor} * device.num_multiprocessors();
   args.plain_apart = many && edits.any_plain;
   const bool sums_apart = edits.any_before_edits && args.whole_normalizers == nullptr;
-  const CandidateRow& common = edits.rows.front();
-  const bool alike = args.plain_apart && AreAlike(edits);
+  CommonRow common = {.row = edits.rows.front(), .biases = {}};
+  const bool alike = args.plain_apart && edits.all_alike;
   EditOffsets at = {};
   LaunchValues sent;
-  if (!alike) {
+  if (alike) {
+    std::ranges::copy(edits.biases, common.biases);
+    if (!device.MayTransfer("a launch with values of the host")) return;
+  } else {
     SendEdits(device, edits, /*of_one_launch=*/!args.plain_apart && !sums_apart, args, at, sent);
-  } else if (!device.MayTransfer("a launch with values of the host")) {
-    return;
   }
   const size_t num_lists = size_t{num_rows} * args.num_chunks;
   args.sums = device.TakeScratch<float2>(num_lists);
