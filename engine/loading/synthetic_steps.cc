@@ -122,7 +122,13 @@ absl::Status SyntheticSteps::Compute(const StepPlan& plan) {
   if (plan.encode.empty() && plan.chunks.empty()) return absl::OkStatus();
   std::vector<Group*> groups;
   for (const auto& group : groups_) groups.push_back(group.get());
-  builder_.Build(plan, groups, cache_);
+  std::vector<std::vector<RowState>> rows(groups.size());
+  std::vector<GroupState> states(groups.size());
+  for (size_t i = 0; i < groups.size(); ++i) {
+    for (const Sequence& row : groups[i]->rows) rows[i].push_back(cache_.StateOf(row));
+    states[i].rows = rows[i];
+  }
+  builder_.Build(plan, groups, states, cache_);
   const std::vector<const RowRequest*> requests(builder_.step_batch().logits_rows.size(),
                                                 &request_);
   DeviceStep& step = *steps_.front();

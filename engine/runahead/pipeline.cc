@@ -96,6 +96,7 @@ void Pipeline::AssumeRows(Step& step, size_t range, Workspace& workspace) {
   assumption.rows = rows;
   if (rows.front().choice == AssumedRow::Choice::kBeam) {
     BEAMLINE_CHECK(step.searches[range] >= 0);
+    assumption.search = group.decoder->Beams();
     assumption.beams = step.device->SearchWords(step.searches[range]);
     assumption.parents_unknown = group.rows.size() > 1;
   }
@@ -128,7 +129,7 @@ std::optional<int32_t> Pipeline::PrepareStep(Clock::time_point now) {
     const int32_t lane = (next_lane_ + tried) % num_lanes();
     // One of several lanes goes on from results, a lane that is alone from what is assumed of them.
     if (num_lanes() > 1 && std::ranges::find(steps_, lane, &Step::lane) != steps_.end()) continue;
-    if (!scheduler_.PrepareStep(now, lane)) continue;
+    if (!scheduler_.PrepareStep(now, lane, parallel_)) continue;
     next_lane_ = (lane + 1) % num_lanes();
     return lane;
   }
@@ -224,7 +225,8 @@ void Pipeline::CollectRequests(Step& step) {
 
 void Pipeline::AppendSearch(const LogitsRange& range, const Assumption* assumption, Step& step,
                             size_t index) {
-  const auto beams = range.group->decoder->Beams();
+  const std::optional<BeamRequest> beams =
+      assumption == nullptr ? range.group->decoder->Beams() : assumption->search;
   if (!beams.has_value()) return;
   step.searches[index] = static_cast<int32_t>(searches_.size());
   BeamSearch& search = searches_.emplace_back();

@@ -56,10 +56,7 @@ class Pipeline {
   using Advance = absl::FunctionRef<void(Group& group, const Progress& progress)>;
   using DeviceSteps = std::vector<std::unique_ptr<DeviceStep>>;
 
-  // Calls its argument for ranges that together are [0, count): once, on the caller's thread, or on
-  // several threads at a time. Returns when all are done.
-  using Parallel =
-      std::function<void(size_t count, absl::FunctionRef<void(size_t begin, size_t end)>)>;
+  using Parallel = ParallelRanges;
 
   // The scheduler outlives the pipeline. device_steps: two for one lane, else one for each.
   // parallel: who computes what each group makes of its results; null: the caller.
@@ -93,8 +90,9 @@ class Pipeline {
  private:
   // What was assumed of a group, for the time from planning the next step to landing this one.
   struct Assumption {
-    std::span<const AssumedRow> rows;  // the decoder's; empty: the group ends with this step
-    BeamWords beams;                   // of a search
+    std::span<const AssumedRow> rows;   // the decoder's; empty: the group ends with this step
+    std::optional<BeamRequest> search;  // the decoder's
+    BeamWords beams;                    // of a search
     // The rows stand for the rows of the same numbers, but each may turn out to descend from any of
     // them: they have that row's blocks and tokens until it is known.
     bool parents_unknown = false;

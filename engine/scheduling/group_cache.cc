@@ -62,6 +62,16 @@ void GroupCache::AllocateMemory(Group& group) {
   }
 }
 
+RowState GroupCache::StateOf(const Sequence& row) const {
+  RowState state;
+  state.num_tokens = static_cast<int32_t>(row.tokens.size());
+  state.num_computed = row.num_computed;
+  state.num_blocks = static_cast<int32_t>(row.blocks.size());
+  state.num_logits = row.num_logits;
+  state.shared_tail = TailIsShared(row);
+  return state;
+}
+
 bool GroupCache::TailIsShared(const Sequence& row) const {
   const size_t index = row.num_computed / block_size_;
   return index < row.blocks.size() && pool_.shared(row.blocks[index]);

@@ -7,6 +7,7 @@
 #include "engine/cache/block_pool.h"
 #include "engine/cache/prefix_index.h"
 #include "engine/scheduling/group.h"
+#include "engine/scheduling/planner.h"
 #include "kernels/beam_tails.h"
 
 namespace beamline {
@@ -60,6 +61,8 @@ class GroupCache {
   // No block's content is to be trusted any more.
   void ForgetPrefixes() { index_.Clear(); }
 
+  // Of a row that runs, as the planner sees it.
+  RowState StateOf(const Sequence& row) const;
   // Whether writing the row's next position would copy a block.
   bool TailIsShared(const Sequence& row) const;
   int32_t Slot(const BlockTable& table, int32_t position) const {

@@ -10,20 +10,21 @@ Scheduler::Scheduler(const StepLimits& limits, bool share_prefixes)
       cache_(limits.num_blocks, limits.block_size, share_prefixes),
       width_(limits.max_sequences) {}
 
-bool Scheduler::PrepareStep(Clock::time_point now, int32_t lane) {
+bool Scheduler::PrepareStep(Clock::time_point now, int32_t lane, const ParallelRanges& parallel) {
   num_preempted_ = 0;
   num_cached_tokens_ = 0;
-  for (Plan(now, lane, /*may_admit=*/true); plan_.preempt >= 0;
-       Plan(now, lane, /*may_admit=*/false)) {
+  for (Plan(now, lane, /*may_admit=*/true, parallel); plan_.preempt >= 0;
+       Plan(now, lane, /*may_admit=*/false, parallel)) {
     Preempt(*planned_[plan_.preempt]);
     ++num_preempted_;
   }
   for (const int32_t index : plan_.admit) Admit(*planned_[index], lane, now);
-  builder_.Build(plan_, planned_, cache_);
+  builder_.Build(plan_, planned_, group_states_, cache_, parallel);
   return plan_.num_tokens > 0;
 }
 
-void Scheduler::Plan(Clock::time_point now, int32_t lane, bool may_admit) {
+void Scheduler::Plan(Clock::time_point now, int32_t lane, bool may_admit,
+                     const ParallelRanges& parallel) {
   planned_.clear();
   for (const auto& group : groups_.begun()) {
     if (group->running) planned_.push_back(group.get());
@@ -31,27 +32,37 @@ void Scheduler::Plan(Clock::time_point now, int32_t lane, bool may_admit) {
   // Under load most groups wait for rows: no more of them are looked at than there are rows for.
   const int32_t free_rows = std::min(limits_.max_sequences, width_) - num_reserved_rows();
   if (may_admit && free_rows > 0) FindNext(now, free_rows);
-  row_states_.clear();
-  group_states_.clear();
-  for (Group* group : planned_) {
-    for (Sequence& row : group->rows) row_states_.push_back(StateOf(*group, row));
-  }
-  size_t first_row = 0;
+  first_rows_.clear();
+  size_t num_rows = 0;
   for (const Group* group : planned_) {
-    GroupState state;
-    state.running = group->running;
-    state.priority = group->rank.priority;
-    state.admission = group->admission;
-    state.lane = group->lane;
-    state.max_rows = group->decoder->max_rows();
-    if (group->memory.empty()) {
-      state.memory_tokens = static_cast<int32_t>(group->encoder_ids.size());
-    }
-    state.rows = {row_states_.data() + first_row, group->rows.size()};
-    first_row += group->rows.size();
-    group_states_.push_back(state);
+    first_rows_.push_back(num_rows);
+    num_rows += group->rows.size();
+  }
+  row_states_.resize(num_rows);
+  group_states_.resize(planned_.size());
+  const auto write = [this](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) WriteState(i);
+  };
+  if (parallel != nullptr) {
+    parallel(planned_.size(), write);
+  } else {
+    write(0, planned_.size());
   }
   PlanStep(group_states_, cache_.pool().num_free(), limits_, plan_, lane, width_);
+}
+
+void Scheduler::WriteState(size_t planned) {
+  Group& group = *planned_[planned];
+  RowState* const rows = row_states_.data() + first_rows_[planned];
+  for (size_t row = 0; row < group.rows.size(); ++row) rows[row] = StateOf(group, group.rows[row]);
+  GroupState& state = group_states_[planned];
+  state.running = group.running;
+  state.priority = group.rank.priority;
+  state.admission = group.admission;
+  state.lane = group.lane;
+  state.max_rows = group.decoder->max_rows();
+  state.memory_tokens = group.memory.empty() ? static_cast<int32_t>(group.encoder_ids.size()) : 0;
+  state.rows = {rows, group.rows.size()};
 }
 
 void Scheduler::FindNext(Clock::time_point now, int32_t most) {
@@ -67,19 +78,13 @@ void Scheduler::FindNext(Clock::time_point now, int32_t most) {
 }
 
 RowState Scheduler::StateOf(const Group& group, Sequence& row) const {
-  RowState state;
-  state.num_tokens = static_cast<int32_t>(row.tokens.size());
-  state.num_logits = row.num_logits;
-  if (group.running) {
-    state.num_computed = row.num_computed;
-    state.num_blocks = static_cast<int32_t>(row.blocks.size());
-    state.shared_tail = cache_.TailIsShared(row);
-  } else {
-    const GroupCache::Prefix prefix = cache_.FindPrefix(group, row);
-    state.num_blocks = prefix.num_blocks;
-    state.num_computed = prefix.num_blocks * limits_.block_size;
-    state.prefix_free_blocks = prefix.num_free_blocks;
-  }
+  RowState state = cache_.StateOf(row);
+  if (group.running) return state;
+  const GroupCache::Prefix prefix = cache_.FindPrefix(group, row);
+  state.num_blocks = prefix.num_blocks;
+  state.num_computed = prefix.num_blocks * limits_.block_size;
+  state.prefix_free_blocks = prefix.num_free_blocks;
+  state.shared_tail = false;
   return state;
 }
 

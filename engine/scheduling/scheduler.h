@@ -30,7 +30,9 @@ class Scheduler {
   void SetWidth(int32_t width) { width_ = width; }
   // Plans the next step, of a lane that has none under way, preempts, admits and builds its
   // batches. False when there is nothing to compute.
-  bool PrepareStep(Clock::time_point now, int32_t lane = 0);
+  // parallel: who looks at the groups and fills in their rows; null: the caller.
+  bool PrepareStep(Clock::time_point now, int32_t lane = 0,
+                   const ParallelRanges& parallel = nullptr);
   // The prepared step, until the next PrepareStep.
   const StepBuilder& step() const { return builder_; }
   int32_t num_step_tokens() const { return plan_.num_tokens; }
@@ -79,7 +81,9 @@ class Scheduler {
   absl::Status Verify() const;
 
  private:
-  void Plan(Clock::time_point now, int32_t lane, bool may_admit);
+  void Plan(Clock::time_point now, int32_t lane, bool may_admit, const ParallelRanges& parallel);
+  // Of a planned group, to group_states_ and row_states_.
+  void WriteState(size_t planned);
   // Adds those that are the next to be admitted to the planned ones, at most so many.
   void FindNext(Clock::time_point now, int32_t most);
   RowState StateOf(const Group& group, Sequence& row) const;
@@ -97,6 +101,7 @@ class Scheduler {
   std::vector<Group*> planned_;  // those that run, and those that may be admitted
   std::vector<GroupState> group_states_;
   std::vector<RowState> row_states_;
+  std::vector<size_t> first_rows_;  // of each planned group, in row_states_
   StepPlan plan_;
   int32_t num_preempted_ = 0;
   int32_t num_cached_tokens_ = 0;
