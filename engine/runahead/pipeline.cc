@@ -47,7 +47,7 @@ bool Pipeline::PrepareLaunch() {
   if (StepBefore() == nullptr) return true;
   Step& step = *StepBefore();
   assumed_.assign(step.ranges.size(), std::span<const AssumedRow>());
-  ForRanges(step.ranges.size(), [&](size_t begin, size_t end) {
+  ForRanges(parallel_, step.ranges.size(), [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
       const Group& group = *step.ranges[i].group;
       if (!group.done) assumed_[i] = group.decoder->Assume();
@@ -58,7 +58,7 @@ bool Pipeline::PrepareLaunch() {
   }
   step.assumptions.assign(step.ranges.size(), Assumption());
   freed_.resize(step.ranges.size());
-  ForRanges(step.ranges.size(), [&](size_t begin, size_t end) {
+  ForRanges(parallel_, step.ranges.size(), [&](size_t begin, size_t end) {
     Workspace workspace;
     for (size_t i = begin; i < end; ++i) {
       const Group& group = *step.ranges[i].group;
@@ -81,11 +81,6 @@ bool Pipeline::MayAssumeApart(const Group& group, std::span<const AssumedRow> ro
     if (rows[i].parent != static_cast<int32_t>(i)) return false;
   }
   return true;
-}
-
-void Pipeline::ForRanges(size_t count, absl::FunctionRef<void(size_t, size_t)> body) const {
-  if (parallel_ != nullptr) return parallel_(count, body);
-  body(0, count);
 }
 
 void Pipeline::AssumeRows(Step& step, size_t range, Workspace& workspace) {
@@ -275,7 +270,7 @@ absl::StatusOr<StepReport> Pipeline::Land(Decode decode, Advance advance) {
 void Pipeline::DecodeAll(const Step& step, Decode decode) {
   decoded_.resize(step.ranges.size());
   freed_.resize(step.ranges.size());
-  ForRanges(step.ranges.size(), [&](size_t begin, size_t end) {
+  ForRanges(parallel_, step.ranges.size(), [&](size_t begin, size_t end) {
     Workspace workspace;
     workspace.found = begin;
     for (size_t i = begin; i < end; ++i) {

@@ -161,7 +161,6 @@ class Pipeline {
   // What each group that is not done makes of its results, to decoded_. Those that are apart go on.
   void DecodeAll(const Step& step, Decode decode);
   void FreeAll();
-  void ForRanges(size_t count, absl::FunctionRef<void(size_t begin, size_t end)> body) const;
   // The results of a range's live rows; of some of them in `some`.
   static std::span<const RowResult> LiveResults(const Step& step, size_t range,
                                                 std::vector<RowResult>& some);

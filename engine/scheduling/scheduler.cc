@@ -40,14 +40,9 @@ void Scheduler::Plan(Clock::time_point now, int32_t lane, bool may_admit,
   }
   row_states_.resize(num_rows);
   group_states_.resize(planned_.size());
-  const auto write = [this](size_t begin, size_t end) {
+  ForRanges(parallel, planned_.size(), [this](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) WriteState(i);
-  };
-  if (parallel != nullptr) {
-    parallel(planned_.size(), write);
-  } else {
-    write(0, planned_.size());
-  }
+  });
   PlanStep(group_states_, cache_.pool().num_free(), limits_, plan_, lane, width_);
 }
 

@@ -28,17 +28,12 @@ void StepBuilder::Build(const StepPlan& plan, std::span<Group* const> groups,
   AddChunks(plan, groups, states, cache);
   FindLogitsRows(groups, states);
   MakeRoom(groups);
-  const auto fill = [&](size_t begin, size_t end) {
+  ForRanges(parallel, first_chunks_.size(), [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
       const size_t last = i + 1 < first_chunks_.size() ? first_chunks_[i + 1] : chunks_.size();
       for (size_t chunk = first_chunks_[i]; chunk < last; ++chunk) FillChunk(groups, chunk, cache);
     }
-  };
-  if (parallel != nullptr) {
-    parallel(first_chunks_.size(), fill);
-  } else {
-    fill(0, first_chunks_.size());
-  }
+  });
   FindUnknownTokens(groups);
 }
 

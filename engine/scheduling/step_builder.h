@@ -37,6 +37,12 @@ struct UnknownToken {
 // several threads at a time. Returns when all are done.
 using ParallelRanges =
     std::function<void(size_t count, absl::FunctionRef<void(size_t begin, size_t end)>)>;
+// By the caller where `parallel` is null.
+inline void ForRanges(const ParallelRanges& parallel, size_t count,
+                      absl::FunctionRef<void(size_t begin, size_t end)> body) {
+  if (parallel != nullptr) return parallel(count, body);
+  body(0, count);
+}
 
 class StepBuilder {
  public:
