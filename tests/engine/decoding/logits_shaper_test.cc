@@ -103,6 +103,32 @@ TEST(LogitsShaper, WithoutOptionsThereAreNoEdits) {
   EXPECT_EQ(shaper.edits(), nullptr);
 }
 
+TEST(ShapingRules, AreSharedByRequestsThatAskForTheSame) {
+  ResolvedDecoding options;
+  options.max_new_tokens = 10;
+  options.bad_words = {{7}};
+  const auto rules = ShapingRules::For(options);
+  EXPECT_EQ(ShapingRules::For(options), rules);
+  std::vector<ResolvedDecoding> others(11, options);
+  others[0].repetition_penalty = 1.5f;
+  others[1].presence_penalty = 0.5f;
+  others[2].frequency_penalty = 0.5f;
+  others[3].no_repeat_ngram_size = 2;
+  others[4].all_eos_token_ids = {2};
+  others[5].min_new_tokens = 1;
+  others[6].max_new_tokens = 11;
+  others[7].forced_bos = 3;
+  others[8].forced_eos = 3;
+  others[9].logit_bias = {{4, 1.0f}};
+  others[10].suppress_tokens = {5};
+  others.push_back(options);
+  others.back().bad_words = {{8}};
+  for (const ResolvedDecoding& other : others) {
+    EXPECT_NE(ShapingRules::For(other), ShapingRules::For(options));
+  }
+  EXPECT_EQ(ShapingRules::For(options)->constant_biases.front().id, 7);
+}
+
 TEST(UneditedLogit, UndoesTheEdits) {
   Random random(TestSeed());
   for (int round = 0; round < 1000; ++round) {
