@@ -1,6 +1,7 @@
 // Threads that help a replica's own one where a device computes: what each group makes of a step's
-// results (beams above all) is the group's own business, and with hundreds of groups the device
-// would wait for it.
+// results (beams above all), its next rows and their places in a batch are the group's own
+// business, and with hundreds of groups the device would wait for it. A thread meets the same
+// groups each time, as far as it can: what it reads it has written last.
 #pragma once
 
 #include <memory>
