@@ -41,7 +41,11 @@ absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(int index,
   const char* file = std::getenv(kAlgorithmFileVariable);
   BEAMLINE_ASSIGN_OR_RETURN(std::unique_ptr<LtMatMul> lt,
                             LtMatMul::Create(*device, file == nullptr ? "" : file));
-  return std::unique_ptr<CudaBackend>(new CudaBackend(std::move(device), std::move(lt)));
+  std::unique_ptr<CudaBackend> backend(new CudaBackend(std::move(device), std::move(lt)));
+  Device& opened = backend->device();
+  opened.Check(backend->landing_.Create(), "cudaHostAlloc");
+  BEAMLINE_RETURN_IF_ERROR(opened.status());
+  return backend;
 }
 
 std::string CudaBackend::Name() const { return fmt::format("cuda:{}", device_->index()); }
@@ -104,7 +108,13 @@ void CudaBackend::CopyToDevice(const void* host, void* device, size_t bytes) {
 
 absl::Status CudaBackend::CopyToHost(const void* device, void* host, size_t bytes) {
   device_->Use();
-  device_->CopyToHost(device, host, bytes);
+  if (bytes > HostLanding::kMostBytes) {
+    device_->CopyToHost(device, host, bytes);
+    return device_->status();
+  }
+  if (!device_->MayTransfer("a copy to the host")) return device_->status();
+  const WaitMark::Scope waiting(*device_->wait_mark());
+  landing_.Copy(*device_, device, host, bytes);
   return device_->status();
 }
 

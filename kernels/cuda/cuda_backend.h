@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/host_landing.h"
 #include "kernels/cuda/device/recorder.h"
 #include "kernels/cuda/epilogues/lt_matmul.h"
 
@@ -58,6 +59,7 @@ class CudaBackend final : public Backend {
   template <typename Params>
   void Launch(const Params& params);
 
+  HostLanding landing_;  // what CopyToHost brings, where it is little
   std::unique_ptr<Device> device_;
   std::unique_ptr<LtMatMul> lt_;  // frees its workspace in device_
   Recorder recorder_;

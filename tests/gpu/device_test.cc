@@ -2,6 +2,7 @@
 #include "kernels/cuda/device/device.h"
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -83,7 +84,6 @@ TEST_F(DeviceTest, TellsAChoiceOnce) {
   EXPECT_EQ(lines.size(), 2u);
 }
 
-// A read-back that is asked too early is no fault of what is launched next.
 TEST_F(DeviceTest, CopiesOfAnySizeAndPlaceWriteTheirOwnBytesAlone) {
   constexpr size_t kRoom = 8192;
   const auto buffer = backend().Allocate(kRoom);
@@ -105,6 +105,44 @@ TEST_F(DeviceTest, CopiesOfAnySizeAndPlaceWriteTheirOwnBytesAlone) {
   }
 }
 
+TEST_F(DeviceTest, FewBytesAndManyComeToTheHostFromAnyPlace) {
+  constexpr size_t kRoom = 40'000;
+  const auto buffer = backend().Allocate(kRoom);
+  ASSERT_TRUE(buffer.ok()) << buffer.status();
+  std::vector<uint8_t> values(kRoom);
+  for (uint8_t& value : values) value = static_cast<uint8_t>(random()());
+  backend().CopyToDevice(values.data(), (*buffer)->data(), kRoom);
+  for (const size_t bytes : {0, 1, 3, 4, 100, 3072, 16383, 16384, 16385, 30'000}) {
+    for (const size_t offset : {0, 1, 2, 4, 16, 1000, 1003}) {
+      std::vector<uint8_t> actual(bytes + 1, 0xA5);
+      const char* const from = static_cast<const char*>((*buffer)->data()) + offset;
+      ASSERT_TRUE(backend().CopyToHost(from, actual.data(), bytes).ok());
+      ASSERT_TRUE(std::equal(actual.begin(), actual.end() - 1,
+                             values.begin() + static_cast<std::ptrdiff_t>(offset)))
+          << bytes << " bytes at " << offset;
+      ASSERT_EQ(actual.back(), 0xA5) << bytes << " bytes at " << offset;
+    }
+  }
+}
+
+TEST_F(DeviceTest, AReadBackBringsFewBytesAndManyInTurn) {
+  constexpr size_t kRoom = 65536;
+  auto words = backend().AllocateReadBack(kRoom);
+  ASSERT_TRUE(words.ok()) << words.status();
+  ASSERT_TRUE((*words)->Wait().ok());  // of nothing
+  std::vector<uint8_t> values(kRoom);
+  for (const size_t bytes : {64, 16385, 12, 0, 65536, 16384, 64, 1}) {
+    for (uint8_t& value : values) value = static_cast<uint8_t>(random()());
+    backend().CopyToDevice(values.data(), (*words)->device(), kRoom);
+    (*words)->Start(bytes);
+    ASSERT_TRUE((*words)->Wait().ok());
+    EXPECT_TRUE((*words)->Done());
+    EXPECT_EQ(std::memcmp((*words)->host(), values.data(), bytes), 0) << bytes << " bytes";
+  }
+  (*words)->Start(64);  // its end waits for the copy
+}
+
+// A read-back that is asked too early is no fault of what is launched next.
 TEST_F(DeviceTest, AReadBackThatIsNotDoneLeavesNoErrorBehind) {
   constexpr int64_t kRows = 4096;
   auto words = backend().AllocateReadBack(64);

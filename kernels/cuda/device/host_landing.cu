@@ -1,0 +1,102 @@
+#include "kernels/cuda/device/host_landing.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "base/check.h"
+#include "kernels/cuda/device/launch.cuh"
+
+namespace beamline::cuda {
+namespace {
+
+// Between two questions to the driver, which knows of faults and takes a lock.
+constexpr std::chrono::microseconds kLookTime{50};
+
+// Grid: one block. Bound by its launch and the way to the host. The number is written behind a
+// fence of the system, which stands behind the block's barrier: who sees the number sees all bytes.
+template <typename Unit>
+__global__ void LandKernel(const Unit* from, Unit* to, int count, uint32_t* arrived,
+                           uint32_t number) {
+  WaitForEarlierKernels();
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x)) {
+    to[i] = from[i];
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence_system();
+    *static_cast<volatile uint32_t*>(arrived) = number;
+  }
+}
+
+template <typename Unit>
+bool AreWhole(const void* from, size_t bytes) {
+  return bytes % sizeof(Unit) == 0 && reinterpret_cast<uintptr_t>(from) % sizeof(Unit) == 0;
+}
+
+}  // namespace
+
+HostLanding::~HostLanding() {
+  if (memory_ != nullptr) cudaFreeHost(memory_);
+}
+
+cudaError_t HostLanding::Create() {
+  BEAMLINE_CHECK(memory_ == nullptr);
+  void* memory = nullptr;
+  const cudaError_t error = cudaHostAlloc(&memory, kNumberBytes + kMostBytes,
+                                          cudaHostAllocMapped | cudaHostAllocPortable);
+  if (error != cudaSuccess) return error;
+  memory_ = static_cast<char*>(memory);
+  *reinterpret_cast<uint32_t*>(memory_) = number_;
+  return cudaSuccess;
+}
+
+void HostLanding::Copy(Device& device, const void* from, void* to, size_t bytes) {
+  BEAMLINE_CHECK(bytes <= kMostBytes);
+  ++number_;
+  Launch(device, from, bytes);
+  device.Check(Wait(device), "a small copy to the host");
+  if (device.ok()) std::memcpy(to, memory_ + kNumberBytes, bytes);
+}
+
+void HostLanding::Launch(Device& device, const void* from, size_t bytes) const {
+  const auto launch = [&]<typename Unit>() {
+    const int count = static_cast<int>(bytes / sizeof(Unit));
+    LaunchOverlapped(device, "a small copy to the host", LandKernel<Unit>, 1,
+                     ThreadsFor(std::max(count, 1), /*most=*/1024), /*shared_bytes=*/0,
+                     static_cast<const Unit*>(from),
+                     reinterpret_cast<Unit*>(memory_ + kNumberBytes), count,
+                     reinterpret_cast<uint32_t*>(memory_), number_);
+  };
+  if (AreWhole<uint4>(from, bytes)) {
+    launch.template operator()<uint4>();
+  } else if (AreWhole<uint32_t>(from, bytes)) {
+    launch.template operator()<uint32_t>();
+  } else {
+    launch.template operator()<char>();
+  }
+}
+
+bool HostLanding::HasArrived() const {
+  const std::atomic_ref<uint32_t> arrived(*reinterpret_cast<uint32_t*>(memory_));
+  return arrived.load(std::memory_order_acquire) == number_;
+}
+
+cudaError_t HostLanding::Wait(Device& device) const {
+  while (true) {
+    const auto end = std::chrono::steady_clock::now() + kLookTime;
+    do {
+      for (int i = 0; i < 32; ++i) {
+        if (HasArrived()) return cudaSuccess;
+      }
+    } while (std::chrono::steady_clock::now() < end);
+    const cudaError_t state = cudaStreamQuery(device.stream());
+    if (state != cudaErrorNotReady) return state;
+    cudaGetLastError();  // "not ready" is no fault, but the next check would report it
+    std::this_thread::yield();
+  }
+}
+
+}  // namespace beamline::cuda
