@@ -100,7 +100,9 @@ class Engine {
   virtual absl::StatusOr<std::shared_ptr<RequestHandle>> Score(ScoreRequest request,
                                                                std::shared_ptr<ScoreSink> sink) = 0;
 
-  // The same, waiting for the answer.
+  // The same, waiting for the answer. The calling thread may compute until then, and hand answers
+  // to the sinks of others whose requests share its steps: a lock that a sink takes it may not
+  // hold.
   absl::StatusOr<GenerateResult> GenerateAndWait(GenerateRequest request);
   absl::StatusOr<EncodeResult> EncodeAndWait(EncodeRequest request);
   absl::StatusOr<EncodeResult> ClassifyAndWait(ClassifyRequest request);

@@ -1,11 +1,15 @@
 #include "engine/api/engine.h"
 
+#include <atomic>
 #include <future>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "base/field_error.h"
 #include "base/status.h"
+#include "base/waiting_thread.h"
 #include "engine/intake/classify_intake.h"
 #include "engine/intake/classify_tokens_intake.h"
 #include "engine/intake/encode_intake.h"
@@ -160,49 +164,62 @@ class EngineImpl : public Engine {
 template <typename Sink, typename Result>
 class WaitingSink : public Sink {
  public:
-  void OnFinish(absl::StatusOr<Result> result) override { promise_.set_value(std::move(result)); }
+  void OnFinish(absl::StatusOr<Result> result) override {
+    promise_.set_value(std::move(result));
+    is_answered_.store(true, std::memory_order_relaxed);
+  }
+  bool is_answered() const { return is_answered_.load(std::memory_order_relaxed); }
   absl::StatusOr<Result> Wait() { return promise_.get_future().get(); }
 
  private:
   std::promise<absl::StatusOr<Result>> promise_;
+  std::atomic<bool> is_answered_ = false;
 };
+
+// Asks by `ask`, which is given the sink, and waits for the answer, which the thread may be left to
+// compute (base/waiting_thread.h).
+template <typename Sink, typename Result, typename Ask>
+absl::StatusOr<Result> AskAndWait(const Ask& ask) {
+  auto sink = std::make_shared<WaitingSink<Sink, Result>>();
+  const auto is_answered = [&sink] { return sink->is_answered(); };
+  {
+    std::optional<WaitingThread> waiting;
+    if (WaitingThread::MayLend()) waiting.emplace(is_answered);
+    BEAMLINE_RETURN_IF_ERROR(ask(sink).status());
+  }
+  return sink->Wait();
+}
 
 }  // namespace
 
 absl::StatusOr<GenerateResult> Engine::GenerateAndWait(GenerateRequest request) {
-  auto sink = std::make_shared<WaitingSink<GenerateSink, GenerateResult>>();
-  BEAMLINE_RETURN_IF_ERROR(Generate(std::move(request), sink).status());
-  return sink->Wait();
+  return AskAndWait<GenerateSink, GenerateResult>(
+      [&](auto& sink) { return Generate(std::move(request), sink); });
 }
 
 absl::StatusOr<EncodeResult> Engine::EncodeAndWait(EncodeRequest request) {
-  auto sink = std::make_shared<WaitingSink<EncodeSink, EncodeResult>>();
-  BEAMLINE_RETURN_IF_ERROR(Encode(std::move(request), sink).status());
-  return sink->Wait();
+  return AskAndWait<EncodeSink, EncodeResult>(
+      [&](auto& sink) { return Encode(std::move(request), sink); });
 }
 
 absl::StatusOr<EncodeResult> Engine::ClassifyAndWait(ClassifyRequest request) {
-  auto sink = std::make_shared<WaitingSink<EncodeSink, EncodeResult>>();
-  BEAMLINE_RETURN_IF_ERROR(Classify(std::move(request), sink).status());
-  return sink->Wait();
+  return AskAndWait<EncodeSink, EncodeResult>(
+      [&](auto& sink) { return Classify(std::move(request), sink); });
 }
 
 absl::StatusOr<EncodeResult> Engine::ClassifyTokensAndWait(ClassifyTokensRequest request) {
-  auto sink = std::make_shared<WaitingSink<EncodeSink, EncodeResult>>();
-  BEAMLINE_RETURN_IF_ERROR(ClassifyTokens(std::move(request), sink).status());
-  return sink->Wait();
+  return AskAndWait<EncodeSink, EncodeResult>(
+      [&](auto& sink) { return ClassifyTokens(std::move(request), sink); });
 }
 
 absl::StatusOr<EncodeResult> Engine::FillMaskAndWait(FillMaskRequest request) {
-  auto sink = std::make_shared<WaitingSink<EncodeSink, EncodeResult>>();
-  BEAMLINE_RETURN_IF_ERROR(FillMask(std::move(request), sink).status());
-  return sink->Wait();
+  return AskAndWait<EncodeSink, EncodeResult>(
+      [&](auto& sink) { return FillMask(std::move(request), sink); });
 }
 
 absl::StatusOr<ScoreResult> Engine::ScoreAndWait(ScoreRequest request) {
-  auto sink = std::make_shared<WaitingSink<ScoreSink, ScoreResult>>();
-  BEAMLINE_RETURN_IF_ERROR(Score(std::move(request), sink).status());
-  return sink->Wait();
+  return AskAndWait<ScoreSink, ScoreResult>(
+      [&](auto& sink) { return Score(std::move(request), sink); });
 }
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options,

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/lent_thread.h"
+#include "base/waiting_thread.h"
 
 namespace beamline {
 namespace {
@@ -20,11 +21,17 @@ bool AnyThreadMayCompute(const LoadedModel& model) {
          model.transformer->ranked() == nullptr;
 }
 
+// A GPU of its own computes it, whoever launches.
+bool AnyThreadMayLaunch(const LoadedModel& model) {
+  return model.on_gpu && model.num_processes == 1 && model.transformer->ranked() == nullptr;
+}
+
 }  // namespace
 
 Replica::Replica(std::unique_ptr<LoadedModel> model, EngineObserver* observer)
     : model_(std::move(model)),
       may_borrow_(AnyThreadMayCompute(*model_)),
+      any_may_launch_(AnyThreadMayLaunch(*model_)),
       fault_(model_->options.name) {
   const LoopContext context = {model_->options.name,
                                model_->info.dtype,
@@ -46,16 +53,31 @@ Replica::Replica(std::unique_ptr<LoadedModel> model, EngineObserver* observer)
 }
 
 void Replica::Submit(std::unique_ptr<EncodeJob> job) {
+  // Who is in the thread's place keeps the replica.
+  WaitingThread* const waiting =
+      any_may_launch_ && !weak_from_this().expired() ? WaitingThread::OfThisThread() : nullptr;
+  if (waiting != nullptr) {
+    return PutInPlace(std::move(job), [this, waiting] {
+      waiting->Leave([self = shared_from_this(), waiting] {
+        self->encode_->RunInPlace([waiting] { return waiting->StillWaits(); });
+      });
+    });
+  }
   LentThread* const lent = MayBorrowFor(*job) ? LentThread::OfThisThread() : nullptr;
   if (lent == nullptr) return Put(encode_, std::move(job));
+  PutInPlace(std::move(job), [this, lent] {
+    lent->Leave([self = shared_from_this()] {
+      self->encode_->RunInPlace(
+          [&] { return self->IsComputedWithin(kMostSecondsOfBurst, self->stats_.work.tokens()); });
+    });
+  });
+}
+
+template <typename Leave>
+void Replica::PutInPlace(std::unique_ptr<EncodeJob> job, const Leave& leave) {
   switch (encode_->inbox().PutInPlace(job)) {
     case Inbox<std::unique_ptr<EncodeJob>>::PutResult::kInPlace:
-      // Who is in the thread's place keeps the replica.
-      return lent->Leave([self = shared_from_this()] {
-        self->encode_->RunInPlace([&] {
-          return self->IsComputedWithin(kMostSecondsOfBurst, self->stats_.work.tokens());
-        });
-      });
+      return leave();
     case Inbox<std::unique_ptr<EncodeJob>>::PutResult::kPut:
       return;
     case Inbox<std::unique_ptr<EncodeJob>>::PutResult::kClosed:

@@ -1,4 +1,4 @@
-// Steps of a replica on threads that lend themselves.
+// Steps of a replica on threads that lend themselves, or wait for the answer.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/lent_thread.h"
+#include "base/waiting_thread.h"
 #include "base/worker_pool.h"
 #include "engine/intake/encode_intake.h"
 #include "engine/serving/replica.h"
@@ -65,10 +66,11 @@ class Kept final : public LentThread::Later {
 
 class LentStepTest : public testing::Test {
  protected:
-  void Start(ModelOptions options) {
+  void Start(ModelOptions options, bool as_on_gpu = false) {
     options.device = "cpu";
     auto model = LoadedModel::Load(options, {.cpu = {.num_threads = 1}});
     ASSERT_TRUE(model.ok()) << model.status();
+    (*model)->on_gpu = as_on_gpu;
     replica_ = std::make_shared<Replica>(*std::move(model), nullptr);
   }
   // As steps of such a length show it, from now on. REQUIRES: none was computed.
@@ -115,6 +117,24 @@ class LentStepTest : public testing::Test {
     return answer;
   }
 
+  // Of many threads that ask again and again, `ask` tells whether the asking thread computed it.
+  template <typename Ask>
+  void ExpectOneAnswerEach(const Ask& ask) {
+    constexpr int kThreads = 4, kRequests = 300;
+    std::atomic<int> here = 0;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&] {
+        for (int i = 0; i < kRequests; ++i) here += ask() ? 1 : 0;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_GT(here, 0);
+    EXPECT_TRUE(tickets_.WaitForNone(kLong));
+    EXPECT_EQ(waiting_.count(), 0);
+    EXPECT_EQ(replica_->stats().work.requests(), 0);
+  }
+
   EncodeRequest request_{.inputs = {TokenIds{2, 9, 3}}};
   TicketCounter tickets_;
   WaitingCounter waiting_;
@@ -145,6 +165,57 @@ TEST_F(LentStepTest, NoThreadIsLentToLongSteps) {
   Start(Demo("embed-en"));
   SetRate(1e-3);
   for (int i = 0; i < 50; ++i) EXPECT_FALSE(IsAnsweredHere(request_, std::make_shared<Answer>()));
+}
+
+// Whether the answer was computed by the thread that waited for it.
+class WaitingStepTest : public LentStepTest {
+ protected:
+  bool IsAnsweredToWhoWaits(const EncodeRequest& request, const std::shared_ptr<Answer>& answer) {
+    const auto is_answered = [&answer] { return answer->IsThere(); };
+    {
+      const WaitingThread waiting(is_answered);
+      Submit(request, answer);
+    }
+    EXPECT_TRUE(answer->Wait());
+    EXPECT_TRUE(answer->result().ok()) << answer->result().status();
+    return answer->IsOfThisThread();
+  }
+  // The next request finds its thread asleep.
+  void WaitUntilTheReplicaSleeps() {
+    for (int i = 0; i < 10'000; ++i) {
+      if (IsAnsweredToWhoWaits(request_, std::make_shared<Answer>())) return;
+    }
+    FAIL() << "the replica's thread never slept";
+  }
+};
+
+TEST_F(WaitingStepTest, AThreadThatWaitsLaunchesStepsOfAGpuHoweverLongTheyTake) {
+  Start(Demo("embed-en"), /*as_on_gpu=*/true);
+  SetRate(1e-3);
+  WaitUntilTheReplicaSleeps();
+  for (int i = 0; i < 10; ++i) {
+    auto answer = std::make_shared<Answer>();
+    EXPECT_TRUE(IsAnsweredToWhoWaits(request_, answer));
+    EXPECT_EQ(answer->result()->embeddings[0].num_tokens, 3);
+  }
+  // One that does not wait launches nothing.
+  EXPECT_FALSE(IsAnsweredHere(request_, std::make_shared<Answer>()));
+  EXPECT_TRUE(tickets_.WaitForNone(kLong));
+}
+
+TEST_F(WaitingStepTest, AThreadThatWaitsLeavesTheHostsLongStepsToTheReplica) {
+  Start(Demo("embed-en"));
+  SetRate(1e-3);
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_FALSE(IsAnsweredToWhoWaits(request_, std::make_shared<Answer>()));
+  }
+}
+
+TEST_F(WaitingStepTest, ManyThreadsThatWaitGetOneAnswerEach) {
+  Start(Demo("embed-en"), /*as_on_gpu=*/true);
+  WaitUntilTheReplicaSleeps();
+  ExpectOneAnswerEach(
+      [this] { return IsAnsweredToWhoWaits(request_, std::make_shared<Answer>()); });
 }
 
 TEST_F(LentStepTest, NoThreadIsLentBeforeStepsAreMeasured) {
@@ -213,22 +284,7 @@ TEST_F(LentStepTest, TheReplicasThreadComputesWhatHasBecomeTooMuch) {
 TEST_F(LentStepTest, ManyThreadsThatLendThemselvesGetOneAnswerEach) {
   Start(Demo("embed-en"));
   SetRate(1e-9);
-  constexpr int kThreads = 4, kRequests = 300;
-  std::atomic<int> here = 0;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&] {
-      for (int i = 0; i < kRequests; ++i) {
-        auto answer = std::make_shared<Answer>();
-        if (IsAnsweredHere(request_, answer)) ++here;
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_GT(here, 0);
-  EXPECT_TRUE(tickets_.WaitForNone(kLong));
-  EXPECT_EQ(waiting_.count(), 0);
-  EXPECT_EQ(replica_->stats().work.requests(), 0);
+  ExpectOneAnswerEach([this] { return IsAnsweredHere(request_, std::make_shared<Answer>()); });
 }
 
 TEST_F(LentStepTest, TheEndComesToWhatRunsOnLentThreads) {
