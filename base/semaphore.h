@@ -21,6 +21,8 @@ class Semaphore {
 
   // One Acquire returns, of now or later.
   void Release() { BEAMLINE_CHECK(sem_post(&semaphore_) == 0); }
+  // Acquires at once, or not at all.
+  bool TryAcquire() { return sem_trywait(&semaphore_) == 0; }
   void Acquire() {
     while (sem_wait(&semaphore_) != 0) BEAMLINE_CHECK(errno == EINTR);
   }

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/semaphore.h"
+#include "kernels/cpu/spin.h"
 
 namespace beamline {
 
@@ -82,8 +85,10 @@ class Inbox {
   bool HasSomething() const { return filled_.load(std::memory_order_relaxed); }
 
   // Moves what has come into `items`, in place of what is there. With `wait`, sleeps until there is
-  // something, or the end. False when closed.
-  bool Take(bool wait, std::vector<T>& items) {
+  // something, or the end, and looks for it for `look_for` before it sleeps, with the core given to
+  // others now and then. False when closed.
+  bool Take(bool wait, std::vector<T>& items,
+            std::chrono::microseconds look_for = std::chrono::microseconds(0)) {
     if (!wait && !HasSomething()) {
       items.clear();
       return true;
@@ -99,11 +104,25 @@ class Inbox {
           return !closed_;
         }
       }
-      wake_up_.Acquire();
+      if (look_for.count() == 0 || !LookFor(look_for)) wake_up_.Acquire();
     }
   }
 
  private:
+  // Whether the wake-up comes in that time. Who fills the inbox then makes no system call. Who has
+  // just been answered may have been woken on this core: it gets it at once.
+  bool LookFor(std::chrono::microseconds time) {
+    constexpr int kLooksOfTurn = 32;  // some microseconds
+    const auto end = std::chrono::steady_clock::now() + time;
+    do {
+      for (int i = 0; i < kLooksOfTurn; ++i) {
+        if (wake_up_.TryAcquire()) return true;
+        cpu::Pause();
+      }
+      std::this_thread::yield();
+    } while (std::chrono::steady_clock::now() < end);
+    return false;
+  }
   // Whether the taker is to be woken.
   bool FillLocked() {
     filled_.store(true, std::memory_order_relaxed);

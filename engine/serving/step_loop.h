@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -47,7 +48,9 @@ class StepLoop {
   Inbox<std::unique_ptr<JobType>>& inbox() { return inbox_; }
 
  protected:
-  explicit StepLoop(const LoopContext& context) : context_(context) {}
+  explicit StepLoop(const LoopContext& context)
+      : context_(context),
+        looks_again_(context.backend.Records() && std::thread::hardware_concurrency() > 1) {}
   ~StepLoop() = default;
 
   const LoopContext& context() const { return context_; }
@@ -61,8 +64,11 @@ class StepLoop {
   // at the end. What sinks have posted since the last call is carried out or handed over before.
   bool Receive(bool wait, WorkBatch& posted, JobList<JobType>& jobs) {
     CarryOut(wait, posted);
-    const bool open = inbox_.Take(wait, received_);
+    const Clock::time_point from = wait ? Clock::now() : Clock::time_point();
+    const bool open =
+        inbox_.Take(wait, received_, came_soon_ ? kLookTime : std::chrono::microseconds(0));
     received_at_ = Clock::now();
+    if (wait) came_soon_ = looks_again_ && received_at_ - from < kLookTime;
     for (std::unique_ptr<JobType>& job : received_) jobs.Add(std::move(job));
     if (stats().snapshots.wanted()) stats().snapshots.Give(Snapshot(jobs));
     if (stats().memory_wanted.load(std::memory_order_relaxed)) {
@@ -143,10 +149,17 @@ class StepLoop {
     }
   }
 
+  // How long a thread without work looks for some before it sleeps, where the last that it waited
+  // for came within that time: waking it takes some 10 us. A vain look is followed by none until
+  // work has come so soon again, so that an idle replica sleeps.
+  static constexpr std::chrono::microseconds kLookTime{200};
   // What carrying out an answer takes, about.
   static constexpr std::chrono::microseconds kAnswerTime{10};
 
   const LoopContext context_;
+  // Beside a GPU, whose steps are short beside a wake-up; not on one core.
+  const bool looks_again_;
+  bool came_soon_ = false;
   Inbox<std::unique_ptr<JobType>> inbox_;
   std::vector<std::unique_ptr<JobType>> received_;
   Clock::time_point received_at_;

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <future>
 #include <memory>
 #include <thread>
@@ -105,6 +107,48 @@ TEST(InboxTest, AThreadThatPutsTakesThePlaceOfATakerThatSleeps) {
   EXPECT_EQ(taker.get(), (std::vector<int>{5}));
 }
 
+TEST(InboxTest, ATakerThatLooksIsWokenAndItsPlaceTakenAsOneThatSleeps) {
+  constexpr std::chrono::seconds kLong(60);
+  Inbox<int> inbox;
+  std::atomic<bool> has_begun = false;
+  auto taker = std::async(std::launch::async, [&] {
+    has_begun = true;
+    std::vector<int> items;
+    inbox.Take(/*wait=*/true, items, kLong);
+    return items;
+  });
+  while (!has_begun) std::this_thread::yield();
+  const auto put_in_place = [&](int item) {
+    return inbox.PutInPlace(item) == Inbox<int>::PutResult::kInPlace;
+  };
+  std::vector<int> items;
+  // It may not have come to its look yet, and have taken what is put before.
+  if (put_in_place(1)) {
+    EXPECT_TRUE(inbox.Take(/*wait=*/false, items));
+    EXPECT_EQ(items, std::vector<int>{1});
+    EXPECT_TRUE(inbox.TryGiveBack());
+    EXPECT_EQ(taker.wait_for(std::chrono::milliseconds(5)), std::future_status::timeout);
+    int item = 2;
+    EXPECT_TRUE(inbox.Put(item));
+    EXPECT_EQ(taker.get(), std::vector<int>{2});
+  } else {
+    EXPECT_EQ(taker.get(), std::vector<int>{1});
+  }
+}
+
+TEST(InboxTest, ATakerThatHasLookedInVainSleeps) {
+  Inbox<int> inbox;
+  auto taker = AsyncUntilAsleep([&inbox] {
+    std::vector<int> items;
+    inbox.Take(/*wait=*/true, items, std::chrono::microseconds(100));
+    return items;
+  });
+  EXPECT_EQ(taker.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  int item = 7;
+  inbox.Put(item);
+  EXPECT_EQ(taker.get(), std::vector<int>{7});
+}
+
 TEST(InboxTest, TheEndComesToTheTakerWhosePlaceWasTaken) {
   Inbox<int> inbox;
   auto taker = AsyncUntilAsleep([&inbox] {
@@ -130,7 +174,7 @@ TEST(InboxTest, LosesNothingWhoeverTakes) {
   Inbox<int> inbox;
   std::vector<int> all, items;  // of whoever takes
   const auto take_all = [&](bool wait) {
-    const bool open = inbox.Take(wait, items);
+    const bool open = inbox.Take(wait, items, std::chrono::microseconds(all.size() % 3 * 5));
     all.insert(all.end(), items.begin(), items.end());
     return open;
   };
