@@ -20,10 +20,10 @@ SendBatch::~SendBatch() {
 
 SendBatch* SendBatch::OfThisThread() { return sends_of_this_thread; }
 
-void RunJoined(std::vector<absl::AnyInvocable<void()>>& pieces) {
+void RunJoined(std::vector<absl::AnyInvocable<void()>>& pieces, size_t most) {
   size_t next = 0;
   while (next < pieces.size()) {
-    const size_t end = std::min(next + kMostJoined, pieces.size());
+    const size_t end = std::min(next + most, pieces.size());
     const auto run = [&] {
       while (next < end) pieces[next++]();
     };

@@ -36,8 +36,8 @@ class SendBatch {
 // So many pieces are one batch at most: what is sent first does not wait for long.
 inline constexpr size_t kMostJoined = 16;
 
-// Carries out all pieces in their order, kMostJoined of them as one batch: a piece may run within
-// the one before it.
-void RunJoined(std::vector<absl::AnyInvocable<void()>>& pieces);
+// Carries out all pieces in their order, `most` of them as one batch: a piece may run within the
+// one before it.
+void RunJoined(std::vector<absl::AnyInvocable<void()>>& pieces, size_t most = kMostJoined);
 
 }  // namespace beamline

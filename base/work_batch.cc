@@ -41,7 +41,7 @@ void WorkBatch::RunWhile(absl::FunctionRef<bool()> idle) {
       while (go_on && next < std::min(end, brief_.size())) {
         go_on = idle();
         if (!go_on) break;
-        WorkerPool::Work work = std::move(brief_[next++].work);
+        WorkerPool::Work work = std::move(brief_[next++].piece.work);
         work();
       }
     };
@@ -55,7 +55,7 @@ void WorkBatch::RunWhile(absl::FunctionRef<bool()> idle) {
 
 void WorkBatch::Give(Pieces& kept, size_t first) {
   for (size_t i = first; i < kept.size(); ++i) {
-    given_.push_back(std::move(kept[i].work));
+    given_.push_back(std::move(kept[i].piece));
     if (i + 1 < kept.size() && kept[i + 1].pool == kept[i].pool) continue;
     kept[i].pool->PostAll(given_);
     given_.clear();

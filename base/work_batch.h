@@ -40,19 +40,21 @@ class WorkBatch {
 
   struct Kept {
     WorkerPool* pool;
-    WorkerPool::Work work;
+    WorkerPool::Piece piece;
   };
 
-  void Keep(WorkerPool& pool, WorkerPool::Work work) { kept_.push_back({&pool, std::move(work)}); }
-  void KeepBrief(WorkerPool& pool, WorkerPool::Work work) {
-    brief_.push_back({&pool, std::move(work)});
+  void Keep(WorkerPool& pool, WorkerPool::Piece piece) {
+    kept_.push_back({&pool, std::move(piece)});
+  }
+  void KeepBrief(WorkerPool& pool, WorkerPool::Piece piece) {
+    brief_.push_back({&pool, std::move(piece)});
   }
   // A few are kept without an allocation.
   using Pieces = absl::InlinedVector<Kept, 4>;
   void Give(Pieces& kept, size_t first);
 
   Pieces kept_, brief_;
-  std::vector<WorkerPool::Work> given_;  // for one pool; kept for its memory
+  std::vector<WorkerPool::Piece> given_;  // for one pool; kept for its memory
 };
 
 }  // namespace beamline

@@ -1,6 +1,8 @@
 // A few threads for work that must not run on the caller's: tokenizing, converting answers.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <mutex>
 #include <span>
@@ -26,18 +28,37 @@ class WorkerPool {
   // As Post. Work that is done in some microseconds and never waits: a calling thread that has a
   // WorkBatch and nothing else to do may come to run it itself.
   void PostBrief(Work work);
+  // When work that sends has its turn: behind all that was posted before, or before all that was
+  // not posted so.
+  enum class Turn : uint8_t { kLast, kFirst };
+  // As Post. Work that is done in some microseconds, never waits, and sends something by a
+  // connection that it may share with others: a thread carries out up to kMostSends pieces that
+  // follow each other as one batch (base/send_batch.h).
+  void PostSend(Work work, Turn turn);
+  // More than kMostJoined: what is sent by a few connections, piece by piece of some microseconds,
+  // is to be a few messages.
+  static constexpr size_t kMostSends = 64;
 
  private:
   friend class WorkBatch;
 
-  // Takes over what `work` holds, in its order, and wakes as many threads as that needs.
-  void PostAll(std::span<Work> work);
+  struct Piece {
+    Work work;
+    bool sends = false;
+    Turn turn = Turn::kLast;
+  };
+
+  // Takes over what `pieces` hold, in their order, and wakes as many threads as that needs.
+  void PostAll(std::span<Piece> pieces);
+  // Takes what a thread carries out next: a piece, or several that send.
+  void TakeLocked(std::vector<Work>& taken);
   void Run();
 
+  const size_t num_threads_;
   std::mutex mutex_;
-  std::deque<Work> work_;  // guarded by mutex_
-  int num_asleep_ = 0;     // guarded by mutex_; threads that nobody has woken yet
-  bool ending_ = false;    // guarded by mutex_
+  std::deque<Piece> first_, work_;  // guarded by mutex_; by their turn
+  int num_asleep_ = 0;              // guarded by mutex_; threads that nobody has woken yet
+  bool ending_ = false;             // guarded by mutex_
   Semaphore wake_up_;
   std::vector<std::thread> threads_;
 };

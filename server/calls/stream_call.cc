@@ -68,7 +68,10 @@ void StreamCall::End(absl::StatusOr<GenerateResult> result) {
 void StreamCall::WakeLocked() {
   if (busy_) return;
   busy_ = true;
-  state_.services().writers.Post([this] { Advance(); });
+  // What a client waits for longest does not wait for other streams' next tokens.
+  const auto turn =
+      std::exchange(begun_, true) ? WorkerPool::Turn::kLast : WorkerPool::Turn::kFirst;
+  state_.services().writers.PostSend([this] { Advance(); }, turn);
 }
 
 void StreamCall::Advance() {

@@ -62,6 +62,7 @@ class StreamCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
   DeltaBuffer waiting_;                                   // guarded by mutex_
   std::optional<absl::StatusOr<GenerateResult>> result_;  // guarded by mutex_
   bool busy_ = false;                                     // guarded by mutex_
+  bool begun_ = false;    // guarded by mutex_; a writer has been asked for
   bool broken_ = false;   // guarded by mutex_; nothing more is written
   absl::Status refused_;  // guarded by mutex_; what the stream ends with whatever the engine says
 };

@@ -2,10 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <future>
 #include <vector>
+
+#include "base/send_batch.h"
+#include "base/work_batch.h"
 
 namespace beamline::worker_pool_test {
 namespace {
@@ -53,6 +58,124 @@ TEST(WorkerPoolTest, WorkMayPostMore) {
   WorkerPool pool(1);
   pool.Post([&] { pool.Post([&done] { done.set_value(); }); });
   EXPECT_EQ(done.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+}
+
+// A pool of one thread, which waits until all is posted.
+class HeldPool {
+ public:
+  HeldPool() {
+    pool_.Post([release = release_.get_future().share()] { release.wait(); });
+  }
+  WorkerPool* operator->() { return &pool_; }
+  void Release() { release_.set_value(); }
+
+ private:
+  std::promise<void> release_;
+  WorkerPool pool_{1};
+};
+
+// What pieces that send do when they do.
+void SendNow() {
+  if (SendBatch* const sends = SendBatch::OfThisThread(); sends != nullptr) sends->RunRest();
+}
+
+TEST(WorkerPoolTest, FirstTurnsGoBeforeAllOthersInTheirOrder) {
+  std::vector<int> done;
+  {
+    HeldPool pool;
+    pool->Post([&] { done.push_back(3); });
+    pool->PostSend([&] { done.push_back(4); }, WorkerPool::Turn::kLast);
+    pool->PostSend([&] { done.push_back(1); }, WorkerPool::Turn::kFirst);
+    pool->PostSend([&] { done.push_back(2); }, WorkerPool::Turn::kFirst);
+    pool.Release();
+  }
+  EXPECT_EQ(done, (std::vector<int>{1, 2, 3, 4}));
+}
+
+TEST(WorkerPoolTest, FirstTurnsOfABatchGoBeforeAllOthers) {
+  std::vector<int> done;
+  {
+    HeldPool pool;
+    pool->Post([&] { done.push_back(2); });
+    {
+      const WorkBatch batch;
+      pool->PostSend([&] { done.push_back(3); }, WorkerPool::Turn::kLast);
+      pool->PostSend([&] { done.push_back(1); }, WorkerPool::Turn::kFirst);
+    }
+    pool.Release();
+  }
+  EXPECT_EQ(done, (std::vector<int>{1, 2, 3}));
+}
+
+TEST(WorkerPoolTest, PiecesThatSendAreCarriedOutBeforeTheFirstOneSends) {
+  constexpr size_t kPieces = 2 * WorkerPool::kMostSends + 3;
+  size_t begun = 0, waiting = 0, most = 0;
+  {
+    HeldPool pool;
+    for (size_t i = 0; i < kPieces; ++i) {
+      pool->PostSend(
+          [&] {
+            ++begun;
+            most = std::max(most, ++waiting);
+            SendNow();
+            --waiting;
+          },
+          WorkerPool::Turn::kLast);
+    }
+    pool.Release();
+  }
+  EXPECT_EQ(begun, kPieces);
+  EXPECT_EQ(most, WorkerPool::kMostSends);
+}
+
+TEST(WorkerPoolTest, FirstTurnsDoNotWaitForOthersToBeCarriedOut) {
+  bool sent = false;
+  {
+    HeldPool pool;
+    pool->PostSend([&] { EXPECT_TRUE(sent); }, WorkerPool::Turn::kLast);
+    pool->PostSend(
+        [&] {
+          SendNow();
+          sent = true;
+        },
+        WorkerPool::Turn::kFirst);
+    pool.Release();
+  }
+  EXPECT_TRUE(sent);
+}
+
+TEST(WorkerPoolTest, OtherWorkIsNoPartOfABatch) {
+  int done = 0;
+  {
+    HeldPool pool;
+    const auto send = [&] { ++done; };
+    pool->PostSend(send, WorkerPool::Turn::kLast);
+    pool->Post([&] {
+      EXPECT_EQ(SendBatch::OfThisThread(), nullptr);
+      EXPECT_EQ(done, 1);
+      ++done;
+    });
+    pool->PostSend(send, WorkerPool::Turn::kLast);
+    pool.Release();
+  }
+  EXPECT_EQ(done, 3);
+}
+
+// Each piece waits for the other: one thread that took both would never end the first.
+TEST(WorkerPoolTest, SeveralThreadsShareWhatSends) {
+  std::atomic<int> arrived = 0;
+  std::promise<void> both;
+  const std::shared_future<void> met = both.get_future().share();
+  WorkerPool pool(2);
+  for (int i = 0; i < 2; ++i) {
+    pool.PostSend(
+        [&] {
+          if (++arrived == 2) both.set_value();
+          met.wait_for(std::chrono::seconds(20));
+        },
+        WorkerPool::Turn::kLast);
+  }
+  EXPECT_EQ(met.wait_for(std::chrono::seconds(20)), std::future_status::ready);
 }
 
 }  // namespace

@@ -1,8 +1,11 @@
 // GenerateStream: order, slow readers, cancellation, deadlines.
+#include <algorithm>
 #include <atomic>
 #include <future>
 #include <thread>
+#include <vector>
 
+#include "base/work_batch.h"
 #include "beamline/v1/inference.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "tests/server/service_fixture.h"
@@ -48,6 +51,50 @@ TEST_F(ServiceTest, StreamDeliversEveryDeltaInOrder) {
   EXPECT_EQ(ids, sent_ids);
   EXPECT_EQ(result->sequences(0).finish_reason(), v1::FINISH_REASON_EOS);
   EXPECT_EQ(result->usage().generated_tokens(), 1);
+}
+
+// As a replica's thread has them: the tokens of a step together, to a writer that sends for many.
+TEST_F(ServiceTest, StreamsWrittenTogetherKeepToThemselves) {
+  Serve();
+  constexpr int kStreams = 80, kSteps = 100;
+  std::vector<std::future<std::vector<int32_t>>> clients;
+  for (int i = 0; i < kStreams; ++i) {
+    clients.push_back(std::async(std::launch::async, [&] {
+      std::vector<int32_t> ids;
+      const auto result = client_->GenerateStream(
+          Request(),
+          [&](const v1::GenerateStreamResponse& message) {
+            for (const auto& delta : message.deltas()) {
+              ids.insert(ids.end(), delta.ids().begin(), delta.ids().end());
+            }
+            return true;
+          },
+          kSoon);
+      EXPECT_TRUE(result.ok()) << result.status();
+      return ids;
+    }));
+  }
+  std::vector<FakeRequest> requests;
+  for (int i = 0; i < kStreams; ++i) requests.push_back(engine_->WaitForRequest(i));
+  {
+    WorkBatch posted;
+    for (int step = 0; step < kSteps; ++step) {
+      for (int i = 0; i < kStreams; ++i) {
+        requests[i].sink->OnDelta(TextDelta("a", i * kSteps + step));
+      }
+      posted.HandOver();
+    }
+    for (const FakeRequest& request : requests) engine_->Finish(request, TextResult(""));
+  }
+  std::vector<int32_t> starts;
+  for (auto& client : clients) {
+    const std::vector<int32_t> ids = client.get();
+    ASSERT_EQ(ids.size(), kSteps);
+    for (int step = 0; step < kSteps; ++step) EXPECT_EQ(ids[step], ids[0] + step);
+    starts.push_back(ids[0]);
+  }
+  std::ranges::sort(starts);
+  for (int i = 0; i < kStreams; ++i) EXPECT_EQ(starts[i], i * kSteps);
 }
 
 TEST_F(ServiceTest, SlowReaderBlocksNobodyAndLosesNothing) {
