@@ -64,9 +64,14 @@ TEST_P(RowSoftmaxTest, EveryWidthMatchesFloat64) {
 // More rows than run at once, so that each place in shared memory has several; of every width that
 // takes blocks of its own, beginning at every place in 16 bytes.
 TEST_P(RowSoftmaxTest, ManyLongRows) {
-  const auto shapes = Cases<std::pair<int64_t, int64_t>>(
-      {{900, 16389}, {640, 24573}, {470, 50257}, {200, 100003}, {120, 131071}, {900, 17000}},
-      {{340, 40001}});
+  const auto shapes = Cases<std::pair<int64_t, int64_t>>({{900, 16389},
+                                                          {640, 24573},
+                                                          {533, 32768},
+                                                          {470, 50257},
+                                                          {200, 100003},
+                                                          {120, 131071},
+                                                          {900, 17000}},
+                                                         {{340, 40001}, {400, 16408}});
   for (const auto& [rows, width] : shapes) {
     SCOPED_TRACE(width);
     const TypedArray x = TypedArray::Random(backend(), dtype(), rows, width, 3.0f, random());
@@ -82,6 +87,7 @@ TEST_P(RowSoftmaxTest, ManyLongRows) {
 TEST_P(RowSoftmaxTest, LongRowsWithNeighbours) {
   for (const auto& [rows, width, stride] : {std::tuple<int64_t, int64_t, int64_t>{5, 20001, 20008},
                                             {3, 40000, 40003},
+                                            {140, 20000, 20008},
                                             {1, 33333, 33333}}) {
     SCOPED_TRACE(width);
     for (const int64_t first : {0, 3}) {
@@ -131,7 +137,7 @@ TEST_P(RowSoftmaxTest, RowsThatAreReadTwice) {
 }
 
 TEST_P(RowSoftmaxTest, InPlace) {
-  for (const int64_t width : {5, 777, 9000, 40001, 140000, 600001}) {
+  for (const int64_t width : {5, 777, 9000, 24000, 40001, 140000, 600001}) {
     SCOPED_TRACE(width);
     const TypedArray x = TypedArray::Random(backend(), dtype(), 3, width, 2.0f, random());
     cuda::RowSoftmax(device(), {x.device(), x.device()});
@@ -160,7 +166,7 @@ TEST_P(RowSoftmaxTest, LargeNumbersAndMaskedColumns) {
 }
 
 TEST_P(RowSoftmaxTest, RowsWithoutASumAreNaN) {
-  for (const int64_t width : {1, 40, 3000, 50257, 140001, 700000}) {
+  for (const int64_t width : {1, 40, 3000, 20000, 50257, 140001, 700000}) {
     SCOPED_TRACE(width);
     std::vector<float> values = Normal(4 * width);
     std::fill_n(values.begin(), width, -kInfinity);

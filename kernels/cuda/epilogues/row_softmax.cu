@@ -53,7 +53,8 @@ __global__ void __launch_bounds__(kStreamingThreads) StreamingSoftmaxKernel(Soft
 }
 
 template <typename T, typename S>
-void Launch(Device& device, const SoftmaxArgs<T>& args) {
+void Launch(Device& device, SoftmaxArgs<T> args) {
+  args.rows_ahead = int64_t{device.num_multiprocessors()} * S::kBlocksEach / S::kCluster;
   cudaLaunchConfig_t config = {};
   config.gridDim =
       dim3(static_cast<unsigned>(CeilDiv(args.num_rows, int64_t{S::kRowsPerBlock}) * S::kCluster));
@@ -148,13 +149,12 @@ void LaunchStreaming(Device& device, const SoftmaxArgs<T>& args, bool vectorizab
 template <typename T>
 void LaunchWide16(Device& device, const SoftmaxArgs<T>& args, int64_t units, bool clusters) {
   if (units <= 2048) {
-    Launch<T, SoftmaxShape<512, 4, 1, 2, false>>(device, args);
-  } else if (units <= 4096 && !clusters) {
-    Launch<T, SoftmaxShape<1024, 4, 1, 1, false>>(device, args);
+    Launch<T, SoftmaxShape<512, 4, 1, 2, false, true>>(device, args);
+  } else if (units <= 4096) {
+    Launch<T, SoftmaxShape<1024, 4, 1, 1, false, true>>(device, args);
   } else if (!clusters) {
     Launch<T, SoftmaxShape<1024, 8, 1, 1, true>>(device, args);
-  } else if (!LaunchRing<T, RingShape<6, 128, 8, 4>>(device, args) &&
-             !LaunchRing<T, RingShape<7, 128, 7, 8>>(device, args) &&
+  } else if (!LaunchRing<T, RingShape<7, 128, 7, 8>>(device, args) &&
              !LaunchRing<T, RingShape<6, 128, 8, 8>>(device, args) &&
              !LaunchRing<T, RingShape<3, 256, 8, 8>>(device, args) &&
              !LaunchRing<T, RingShape<1, 512, 8, 8>>(device, args)) {

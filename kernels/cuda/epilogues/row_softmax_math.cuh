@@ -16,6 +16,7 @@ struct SoftmaxArgs {
   int64_t x_stride, y_stride;
   int64_t num_rows;
   int64_t width;
+  int64_t rows_ahead = 0;  // how far behind its own a row lies that a block brings to L2
 };
 
 // What is known of some elements: their maximum, and the sum of exp(x - maximum). A NaN or +inf

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/math.h"
 #include "kernels/cuda/device/hopper.cuh"
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/thread_block_cluster.cuh"
@@ -81,18 +82,35 @@ __device__ inline int UnitsBefore(const void* address) {
 // How a row lies in registers: in kUnits units of each of kRowThreads threads of kCluster blocks.
 // kBlocksEach blocks run on a multiprocessor at once, so that some load and store while others
 // compute. A row whose exponentials would take twice the registers of its elements for that has
-// them computed twice.
+// them computed twice. With kRowsAhead a block also brings to L2 the row of the block that takes
+// its place, so that memory does not rest while all blocks compute.
 template <int kThreadsOfRow, int kUnitsEach, int kBlocksOfRow, int kBlocksOfMultiprocessor,
-          bool kComputedTwice>
+          bool kComputedTwice, bool kRowsAhead = false>
 struct SoftmaxShape {
   static constexpr int kRowThreads = kThreadsOfRow;  // of a block
   static constexpr int kUnits = kUnitsEach;
   static constexpr int kCluster = kBlocksOfRow;
   static constexpr int kBlocksEach = kBlocksOfMultiprocessor;
   static constexpr bool kTwice = kComputedTwice;
+  static constexpr bool kAhead = kRowsAhead;
   static constexpr int kThreads = kRowThreads < kLeastThreads ? kLeastThreads : kRowThreads;
   static constexpr int kRowsPerBlock = kThreads / kRowThreads;
 };
+
+// Brings the row that lies args.rows_ahead behind `row` to L2, but for what of it lies in units
+// with neighbours; by one thread.
+template <typename T>
+__device__ inline void BringRowAhead(const SoftmaxArgs<T>& args, int64_t row) {
+#if __CUDA_ARCH__ >= 900
+  if (row + args.rows_ahead >= args.num_rows) return;
+  const T* const x = args.x + (row + args.rows_ahead) * args.x_stride;
+  const auto first = RoundUp(reinterpret_cast<uintptr_t>(x), uintptr_t{kUnitBytes});
+  const auto end = reinterpret_cast<uintptr_t>(x + args.width) / kUnitBytes * kUnitBytes;
+  if (first >= end) return;
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;\n" ::"l"(first),
+               "r"(static_cast<uint32_t>(end - first)));
+#endif
+}
 
 // A row waits in registers between the reduction and the output. Elements before the row's first
 // 16-byte boundary and after its last one go one to a thread of the first warp.
@@ -130,6 +148,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksEach)
                    ? __ldcs(reinterpret_cast<const SoftmaxUnit*>(x + num_first) + index)
                    : EmptyUnit<T>();
   }
+  if (S::kAhead && threadIdx.x == 0 && rank == 0) BringRowAhead(args, row);
   const bool has_edge = rank == 0 && thread < num_edges;
   const int64_t edge = thread < num_first ? thread : thread + int64_t{num_units} * kSize;
   float edge_value = has_edge ? ToFloat(x[edge]) : MinusInfinity();
