@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "tests/kernels/op_test.h"
+#include "tests/kernels/small_cases.h"
 #include "tests/sanitized.h"
 
 namespace beamline::candidates_op_test {
@@ -304,6 +305,54 @@ TEST_P(CandidatesTest, FewEditsThatManyRowsShare) {
           }
         }
       }
+    }
+  }
+}
+
+// So many rows that a block has one of them: more ties than a list holds, the best in one place,
+// fewer numbers than candidates.
+TEST_P(CandidatesTest, ManyRowsOfTiesAndFewNumbers) {
+  constexpr int kKinds = 7, kVocabSize = 30000;
+  const int num_rows = SmallCases() ? 21 : 150;
+  for (const int count : {1, 8}) {
+    std::vector<float> logits = RandomFloats(num_rows * kVocabSize, 3.0f);
+    for (int row = 0; row < num_rows; ++row) {
+      const std::span<float> own = std::span(logits).subspan(row * kVocabSize, kVocabSize);
+      const int kind = row % kKinds;
+      if (kind == 1) std::fill(own.begin(), own.end(), 1.5f);
+      if (kind == 2) {
+        for (int i = 0; i < 30; ++i) own[row * 137 + i] = 20.0f + static_cast<float>(i % 11);
+      }
+      if (kind == 3) {
+        for (int i = 0; i < kVocabSize; ++i) own[i] = i % 9973 == row ? -40.0f : -kInfinity;
+      }
+      if (kind == 4) {
+        for (int i = row; i < kVocabSize; i += 150) own[i] = 17.0f;
+      }
+      if (kind == 5) {
+        for (int i = 0; i < kVocabSize; ++i) own[i] = i / 2048 == row % 15 ? own[i] : -kInfinity;
+      }
+      if (kind == 6) {
+        for (int i = 0; i < kVocabSize; i += 3) own[i] = std::nanf("");
+        own[row * 150 + 1 + row % 2] = 50.0f;
+      }
+    }
+    const Found found =
+        Run(logits, kVocabSize, std::vector<const LogitsEdits*>(num_rows, nullptr),
+            std::vector<uint8_t>(num_rows, kNormalizeFirst), std::vector<int32_t>(num_rows, count));
+    const Found edited =
+        Run(logits, kVocabSize, std::vector<const LogitsEdits*>(num_rows, nullptr),
+            std::vector<uint8_t>(num_rows, kEditLogits), std::vector<int32_t>(num_rows, count));
+    for (int row = 0; row < num_rows; ++row) {
+      SCOPED_TRACE(testing::Message() << "row " << row << ", " << count << " candidates");
+      if (row % kKinds == 6) {  // NaN among numbers
+        EXPECT_EQ(edited.ids[row * count], row * 150 + 1 + row % 2);
+        continue;
+      }
+      const auto begin = logits.begin() + int64_t{row} * kVocabSize;
+      const std::vector<float> own(begin, begin + kVocabSize);
+      ExpectRow(found, row, count, count, own, nullptr, kNormalizeFirst);
+      ExpectRow(edited, row, count, count, own, nullptr, kEditLogits);
     }
   }
 }

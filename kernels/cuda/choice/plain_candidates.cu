@@ -1,8 +1,9 @@
 // TopCandidates of rows with few candidates and few edits or none, as a beam search or a greedy
 // step wants them, and of rows whose one candidate is forced, as scoring does. A block has a row,
-// so that its chunks meet in shared memory. A warp finds the best of a chunk of the vocabulary and
-// the sum of its exponentials with the logits in registers and without the block's barriers; the
-// first warp merges the chunks.
+// so that its chunks meet in shared memory. A warp finds the greatest number of a chunk of the
+// vocabulary and the sum of its exponentials with the logits in registers and without the block's
+// barriers. What reaches the least of the greatest of as many chunks as candidates are wanted is a
+// short list as a rule, which the first warp sorts; else it merges the best of each chunk.
 #include "base/math.h"
 #include "kernels/cuda/choice/candidate_args.cuh"
 #include "kernels/cuda/choice/ordered_key.cuh"
@@ -17,7 +18,8 @@ constexpr int kMostListed = 128;
 constexpr int64_t kMostSharedBytes = 16 << 10;  // of what chunks found
 static_assert(kMostPlainCandidates <= kWarpSize);
 
-// A warp's shared memory: the keys that reach its threshold, and then the best of them.
+// In shared memory, a warp's or the block's: the keys that reach a threshold, and then the best of
+// them.
 struct List {
   int size;
   uint64_t keys[kMostListed];
@@ -183,6 +185,9 @@ __device__ void SelectChunk(const Chunk& chunk, const Biases& biases, const Valu
 struct FoundOfRow {
   float2* sums;    // [num_chunks]
   uint64_t* best;  // [num_chunks, count]
+
+  // [num_chunks], in the same place: OrderedKey of each chunk's greatest edited number.
+  __device__ uint32_t* greatest() const { return reinterpret_cast<uint32_t*>(best); }
 };
 
 // Merges the best of a row's chunks, `total` keys, into list.best.
@@ -209,14 +214,23 @@ __device__ void MergeChunks(const uint64_t* keys, int total, int count, List& li
   __syncwarp();
 }
 
-// Computes what a row asks for from what its chunks found; by one warp.
+// Computes what a row asks for from what its chunks found; by one warp. Where `listed`, the list
+// has the row's best and more.
 __device__ void FinishPlainRow(const CandidateArgs& args, const CandidateRow& row, int r,
-                               const Biases& biases, const FoundOfRow& found, List& list) {
+                               const Biases& biases, const FoundOfRow& found, bool listed,
+                               List& list) {
   float2 normalizer = WarpNormalizer(args, r, [&](int chunk) { return found.sums[chunk]; });
   normalizer.x = __shfl_sync(kFullMask, normalizer.x, 0);
   normalizer.y = __shfl_sync(kFullMask, normalizer.y, 0);
   const bool forced = row.forced_id >= 0;
-  if (!forced) MergeChunks(found.best, args.num_chunks * row.count, row.count, list);
+  if (listed) {
+    StoreBest(
+        list, row.count, /*next=*/[](uint64_t) { return uint64_t{0}; },
+        [&](int i, uint64_t key) { list.best[i] = key; });
+    __syncwarp();
+  } else if (!forced) {
+    MergeChunks(found.best, args.num_chunks * row.count, row.count, list);
+  }
   const bool exists = Lane() < row.count;
   uint64_t key = exists && !forced ? list.best[Lane()] : 0;
   if (forced) key = CandidateKey(0.0f, row.forced_id);
@@ -224,9 +238,20 @@ __device__ void FinishPlainRow(const CandidateArgs& args, const CandidateRow& ro
   WriteRow(args, row, r, biases, normalizer, key, logit);
 }
 
-// Finds the sum and the best of a chunk; by one warp.
+__device__ float GreatestOf(const Values& values) {
+  float greatest = -INFINITY;
+#pragma unroll
+  for (int w = 0; w < kShares; ++w) {
+#pragma unroll
+    for (int j = 0; j < kKeysPerThread; ++j) greatest = fmaxf(greatest, values[w][j]);
+  }
+  return greatest;
+}
+
+// Finds the sum of a chunk, and its greatest number or, without `by_list`, its best; by one warp.
 __device__ void ComputeChunk(const CandidateArgs& args, const CandidateRow& row, int r, int index,
-                             const Biases& biases, const FoundOfRow& found, List& list) {
+                             const Biases& biases, const FoundOfRow& found, bool by_list,
+                             List& list) {
   const int begin = index * kChunk;
   const Chunk chunk = {args.logits + r * args.logits_stride, begin + Lane(), args.vocab_size};
   Values values;
@@ -241,15 +266,54 @@ __device__ void ComputeChunk(const CandidateArgs& args, const CandidateRow& row,
   const float2 sum = SumShares(sums);
   if (Lane() == 0) found.sums[index] = sum;
   if (row.forced_id >= 0) return;
-  if (AddBiases(biases, chunk, begin, values)) {
-    maximum = -INFINITY;
+  if (AddBiases(biases, chunk, begin, values)) maximum = GreatestOf(values);
+  if (by_list) {
+    const uint32_t greatest = OrderedKey(WarpMaximum(maximum));
+    if (Lane() == 0) found.greatest()[index] = greatest;
+  } else {
+    SelectChunk(chunk, biases, values, maximum, row.count, list, found.best + index * row.count);
+  }
+}
+
+// Lists what reaches the threshold in a chunk; by one warp.
+__device__ void ListChunk(const CandidateArgs& args, int r, int index, const Biases& biases,
+                          uint32_t threshold, List& list) {
+  const int begin = index * kChunk;
+  const Chunk chunk = {args.logits + r * args.logits_stride, begin + Lane(), args.vocab_size};
+  Values values;
+  LoadValues(chunk, values);
+  AddBiases(biases, chunk, begin, values);
+  const float least = FromOrderedKey(threshold);
+  uint64_t reach = 0;  // bit i: value i reaches the threshold
 #pragma unroll
-    for (int w = 0; w < kShares; ++w) {
+  for (int w = 0; w < kShares; ++w) {
 #pragma unroll
-      for (int j = 0; j < kKeysPerThread; ++j) maximum = fmaxf(maximum, values[w][j]);
+    for (int j = 0; j < kKeysPerThread; ++j) {
+      if (values[w][j] >= least) reach |= uint64_t{1} << (j * kShares + w);
     }
   }
-  SelectChunk(chunk, biases, values, maximum, row.count, list, found.best + index * row.count);
+  // As in SelectChunk.
+  for (; reach != 0; reach &= reach - 1) {
+    const int id = chunk.Id(__ffsll(static_cast<long long>(reach)) - 1);
+    Append(CandidateKey(biases.Edited(id, chunk.logits[id]), id), list);
+  }
+}
+
+// Lists what reaches the count-th of the chunks' greatest numbers: at least `count` do. Called by
+// the whole block, between barriers; false where there is no such number.
+template <int kWarps>
+__device__ bool ListRow(const CandidateArgs& args, int r, int count, const Biases& biases,
+                        const FoundOfRow& found, List& list) {
+  const uint32_t* const greatest = found.greatest();
+  uint32_t own = 0;
+  for (int i = Lane(); i < args.num_chunks; i += kWarpSize) own = max(own, greatest[i]);
+  const uint32_t threshold = ThresholdOf<kWarpSize>(own, count);
+  if (threshold <= kLowest) return false;
+#pragma unroll 1
+  for (int i = static_cast<int>(threadIdx.x) / kWarpSize; i < args.num_chunks; i += kWarps) {
+    if (greatest[i] >= threshold) ListChunk(args, r, i, biases, threshold, list);
+  }
+  return true;
 }
 
 // Grid: a block for each row. Shared memory: what its chunks found, where it is at most
@@ -273,12 +337,25 @@ __global__ void __launch_bounds__(kWarps* kWarpSize, kBlocksEach)
   const LogitsEdits::Bias* const all_biases = args.rows != nullptr ? args.biases : common.biases;
   const Biases biases = {all_biases + row.first_bias, row.last_bias - row.first_bias};
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
+  const bool forced = row.forced_id >= 0;
+  bool by_list = !forced && args.num_chunks >= row.count, listed = false;
+  if (threadIdx.x == 0) lists[0].size = 0;
+  while (true) {
 #pragma unroll 1
-  for (int index = warp; index < args.num_chunks; index += kWarps) {
-    ComputeChunk(args, row, r, index, biases, found, lists[warp]);
+    for (int index = warp; index < args.num_chunks; index += kWarps) {
+      ComputeChunk(args, row, r, index, biases, found, by_list, lists[warp]);
+    }
+    __syncthreads();
+    if (!by_list) break;
+    listed = ListRow<kWarps>(args, r, row.count, biases, found, lists[0]);
+    __syncthreads();
+    listed = listed && lists[0].size <= kMostListed;
+    if (listed) break;
+    // Many equal numbers, or too few.
+    __syncthreads();
+    by_list = false;
   }
-  __syncthreads();
-  if (warp == 0) FinishPlainRow(args, row, r, biases, found, lists[0]);
+  if (warp == 0) FinishPlainRow(args, row, r, biases, found, listed, lists[0]);
 }
 
 template <int kWarps, int kBlocksEach>
