@@ -58,7 +58,8 @@ SMALL_CASES = (
     ("experts", "cuda_half_op_test", "*HalfExperts*/float*", ()),
     ("positions", "cuda_half_op_test", "*HalfPositions*/float16", ()),
     ("overlap", "cuda_half_op_test", "*Overlap*/float16", ()),
-    ("short", "cuda_half_op_test", "*ShortContexts*/float32:*ShortContexts*/bfloat16:*MiddlingContexts*/float16", ()),
+    ("short", "cuda_half_op_test", "*ShortContexts*/float32:*ShortContexts*/bfloat16:*MiddlingContexts*/float16:"
+     "*LongContextsOfMany*/bfloat16", ()),
     ("splits", "cuda_half_op_test", "*LongContextsOfGroups/float32:*LongContextsOfGroups/bfloat16", ()),
     ("groups", "cuda_half_op_test", "*FewRowsShare*/float16:*GroupsOf*/bfloat16", ()),
     ("choice", "cuda_op_test",

@@ -394,7 +394,13 @@ void TimeAll(Bench& bench) {
     TimeDecodeAttention(bench, 32, 32, 8, context, 128);
     TimeDecodeAttention(bench, 256, 32, 8, context, 128);
   }
+  TimeDecodeAttention(bench, 1, 32, 8, 512, 128);
+  TimeDecodeAttention(bench, 4, 32, 8, 1024, 128);
   TimeDecodeAttention(bench, 1, 12, 12, 512, 64);
+  for (int context : {1024, 2048}) TimeDecodeAttention(bench, 32, 12, 12, context, 64);
+  TimeDecodeAttention(bench, 16, 12, 12, 512, 64);
+  TimeDecodeAttention(bench, 64, 12, 12, 512, 64);
+  TimeDecodeAttention(bench, 256, 12, 12, 512, 64);
   TimeDecodeAttention(bench, 32, 12, 12, 512, 64);
   TimeDecodeAttention(bench, 256, 8, 8, 64, 64);
   for (int head_dim : {32, 80, 96, 256}) TimeDecodeAttention(bench, 32, 12, 12, 512, head_dim);

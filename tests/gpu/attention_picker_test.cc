@@ -107,6 +107,10 @@ TEST_F(AttentionPickerTest, MoreWarpsShareTheKeysOfARow) {
   EXPECT_EQ(pick(12, 11, 64).warps_per_block, kFewRowWarps);
   EXPECT_EQ(pick(12, 12, 513).warps_per_block, kFewRowWarps);
   EXPECT_EQ(pick(12, 12, 513).num_splits, 4);
+  EXPECT_EQ(pick(12, 22, 513).num_splits, 2);  // two blocks a multiprocessor
+  EXPECT_EQ(pick(12, 23, 513).warps_per_block, kMoreRowWarps);
+  EXPECT_EQ(pick(12, 33, 100000).warps_per_block, kMoreRowWarps);
+  EXPECT_EQ(pick(12, 33, 100000).num_splits, 1);
   EXPECT_EQ(pick(12, 33, 512).warps_per_block, kMoreRowWarps);
   EXPECT_EQ(pick(12, 34, 512).warps_per_block, kFewRowWarps);  // two turns of blocks
   EXPECT_EQ(pick(12, 11, 512).warps_per_block, kFewRowWarps);
@@ -151,8 +155,12 @@ TEST_F(AttentionPickerTest, FewRowsOfAKeyValueHeadShareABlock) {
     return PickAttention(Paged(dtype, 96, num_heads, 4, num_sequences, query_length, context),
                          kMultiprocessors);
   };
-  // Splits do not depend on the batch.
   EXPECT_EQ(pick(DType::kFloat16, 8, 1, 1, 256).num_splits, 1);
+  // A sequence alone has a multiprocessor for every block.
+  EXPECT_EQ(pick(DType::kFloat16, 8, 1, 1, 257).num_splits, 3);
+  EXPECT_EQ(pick(DType::kFloat16, 8, 1, 1, 257).keys_per_split, kFewestKeysPerFineSplit);
+  EXPECT_EQ(pick(DType::kFloat16, 8, 2, 1, 257).num_splits, 2);
+  EXPECT_EQ(pick(DType::kFloat16, 8, 2, 1, 257).keys_per_split, kFewestKeysPerGroupSplit);
   EXPECT_EQ(pick(DType::kFloat16, 8, 1000, 1, 257).num_splits, 2);
   EXPECT_EQ(pick(DType::kFloat16, 8, 1, 1, 131072).num_splits, MostGroupSplits(4));
   EXPECT_EQ(pick(DType::kFloat16, 12, 1, 3, 500).rows_per_block, kMoreGroupRows);

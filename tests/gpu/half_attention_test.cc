@@ -141,16 +141,34 @@ TEST_P(HalfAttentionTest, ShortContextsOfEverySize) {
   CompareVariants(many);
 }
 
-// Blocks of eight warps: more than one a multiprocessor, fewer than the GPU has room for.
+// Blocks of eight warps: more than one a multiprocessor, fewer than the GPU has room for. Some
+// sequences have no keys, some no queries.
 TEST_P(HalfAttentionTest, MiddlingContextsOfEverySize) {
   for (int head_dim : HeadDims()) {
     AttentionBatch batch = {3, 3, head_dim, {}, {}};
     for (int i = 0; i < 67; ++i) {
-      batch.query_lengths.push_back(1);
-      batch.context_lengths.push_back(1 + i * 37 % 300);
+      batch.query_lengths.push_back(i % 13 == 12 ? 0 : 1);
+      batch.context_lengths.push_back(i % 17 == 16 ? 0 : 1 + i * 37 % 300);
     }
     CompareVariants(batch);
+    Compare(Inputs(batch), kCausal, /*window=*/70);
     if (HasFatalFailure()) return;
+  }
+}
+
+// As many as the GPU has room for, so that contexts of any length are read whole.
+TEST_P(HalfAttentionTest, LongContextsOfManyBlocks) {
+  for (int head_dim : Cases<int>({40, 64, 128}, {64})) {
+    AttentionBatch batch = {5, 5, head_dim, {}, {}};
+    for (int i = 0; i < 75; ++i) {
+      batch.query_lengths.push_back(1);
+      batch.context_lengths.push_back(i % 10 == 3 ? 900 + 17 * i : 1 + i * 13 % 200);
+    }
+    const AttentionInputs inputs = Inputs(batch);
+    for (int variant : {int{kCausal}, kCausal | kAlibi}) {
+      Compare(inputs, variant);
+      if (HasFatalFailure()) return;
+    }
   }
 }
 
@@ -226,6 +244,16 @@ TEST_P(HalfAttentionTest, GroupsOfVeryLongContexts) {
   CompareVariants({4, 1, 64, one, {8193, 20011, 8192, 1}});
   CompareVariants({12, 1, 128, one, {8193, 9000, 0, 700}});
   CompareVariants({32, 16, 40, one, {2048, 2049, 4099, 300}});
+}
+
+// Keys that are cut finer, since all blocks of a sequence run at once.
+TEST_P(HalfAttentionTest, GroupsOfASequenceAlone) {
+  for (const auto& [group_size, num_kv_heads] : {std::pair(8, 8), {7, 4}, {16, 2}}) {
+    for (const int context : {1, 256, 257, 300, 2047, 9001}) {
+      CompareVariants({group_size * num_kv_heads, num_kv_heads, 64, {1}, {context}});
+      if (HasFatalFailure()) return;
+    }
+  }
 }
 
 // Keys that are not the queries' own, fewer or more of them, or none.
@@ -441,7 +469,8 @@ TEST_P(TensorCoreAttentionTest, PrefillDoesNotDependOnItsBatch) {
   }
 }
 
-// One that decodes has them too: what is split over blocks beside longer contexts is not alone.
+// One that decodes has them too, where it does not have the GPU to itself and its keys are cut
+// finer: what is split over blocks beside longer contexts is not beside shorter ones.
 TEST_P(TensorCoreAttentionTest, GroupsDoNotDependOnTheirBatch) {
   for (const auto& [head_dim, group_size] : {std::pair(64, 2), {80, 7}, {128, 8}, {256, 12}}) {
     const std::vector<int32_t> contexts = {1, 300, 5001, 9999, 64, 256};
@@ -450,18 +479,24 @@ TEST_P(TensorCoreAttentionTest, GroupsDoNotDependOnTheirBatch) {
     const AttentionParams params = inputs.Params(kCausal | kAlibi, /*on_host=*/false);
     const std::vector<float> all = Run(params);
     const int64_t width = params.query.dim(-1);
-    const IndexArray offsets(backend(), {0, 1});
+    const IndexArray offsets(backend(), {0, 1, 2, 3});
+    const auto run = [&](size_t first, int count, int max_context) {
+      AttentionParams some = params;
+      some.num_sequences = count, some.max_context_length = max_context;
+      some.query_offsets = offsets.device();
+      some.block_tables += first * params.max_blocks;
+      some.context_lengths += first;
+      some.query = Tensor(static_cast<char*>(params.query.data) + first * width * SizeOf(dtype()),
+                          dtype(), {count, width});
+      return Run(some);
+    };
     for (size_t s = 0; s < contexts.size(); ++s) {
-      AttentionParams alone = params;
-      alone.num_sequences = 1, alone.max_context_length = contexts[s];
-      alone.query_offsets = offsets.device();
-      alone.block_tables += s * params.max_blocks;
-      alone.context_lengths += s;
-      alone.query = Tensor(static_cast<char*>(params.query.data) + s * width * SizeOf(dtype()),
-                           dtype(), {1, width});
-      const std::vector<float> one = Run(alone);
-      ASSERT_TRUE(std::equal(one.begin(), one.end(), all.begin() + s * width))
-          << head_dim << ", context " << contexts[s];
+      SCOPED_TRACE(testing::Message() << head_dim << ", context " << contexts[s]);
+      EXPECT_EQ(run(s, 1, contexts[s]), run(s, 1, 1 << 17));  // a loose bound
+      if (s + 3 > contexts.size()) continue;
+      const auto first = contexts.begin() + s;
+      const std::vector<float> three = run(s, 3, *std::max_element(first, first + 3));
+      ASSERT_TRUE(std::equal(three.begin(), three.end(), all.begin() + s * width));
     }
   }
 }

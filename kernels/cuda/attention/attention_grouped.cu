@@ -2,7 +2,8 @@
 // queries, and a few queries of one sequence. Tensor cores (sm_80 and newer) multiply 16 keys by
 // eight rows at a time, so that reading the cache is what takes time. Every warp streams keys of
 // its own through shared memory and waits for no other until the end. The keys are split over
-// blocks by their number alone, so that the bits of a sequence do not depend on its batch.
+// blocks by their number, and finer for a sequence that has the GPU to itself: its bits depend on
+// the batch in that alone. Long because keys are cut, computed and merged here.
 // Source: Dao et al., "Flash-Decoding", 2023.
 #include <algorithm>
 
@@ -21,16 +22,19 @@ namespace {
 struct GroupSplits {
   int count;           // in the grid
   int most;            // of any context
+  bool fine;           // cut finer, where all blocks run at once
   int first_sequence;  // of the launch
   int num_rows;        // of a sequence and key-value head, at most
   float* sums;         // [sequences, num_kv_heads, num_rows, count, head_dim]; null with one split
   float2* weights;     // [sequences, num_kv_heads, num_rows, count]: maximum, sum of powers of two
 
-  // How many keys a split has: it depends on the sequence alone.
+  // How many keys a split has: it depends on the sequence and kFine alone.
+  template <bool kFine>
   __device__ int KeysOf(int context) const {
     constexpr int kStep = 64;
     const int keys = RoundUp(CeilDiv(context, most), kStep);
-    return max(kFewestKeysPerGroupSplit, keys);
+    const bool fine = kFine && context > kFewestKeysPerGroupSplit;
+    return max(fine ? kFewestKeysPerFineSplit : kFewestKeysPerGroupSplit, keys);
   }
   // The place of a row of this block's split in `weights`.
   __device__ int64_t IndexOf(int row) const {
@@ -156,7 +160,7 @@ constexpr int kFewestBlocks = std::min((227 << 10) / (S::kSharedBytes + (2 << 10
 // later the warps' sums. Bound by memory: every key and value read once for all rows; with few
 // blocks by latencies, of which those of the tables and of the first keys pass before the kernel's
 // turn where kEarly, since the kernel before it writes the sequence's own rows alone.
-template <typename T, typename S, bool kEarly>
+template <typename T, typename S, bool kEarly, bool kFine>
 __global__ void __launch_bounds__(S::kThreads, kFewestBlocks<S>)
     GroupKernel(AttentionArgs<T> args, GroupSplits splits, Divisor group_size) {
   extern __shared__ __align__(128) unsigned char shared[];
@@ -169,7 +173,7 @@ __global__ void __launch_bounds__(S::kThreads, kFewestBlocks<S>)
   const int lane = threadIdx.x % kWarpSize;
   const CachedHead<T> cached = {args, args.block_tables + int64_t{sequence} * args.max_blocks,
                                 kv_head * args.block_size.value()};
-  int begin = split * kFewestKeysPerGroupSplit;
+  int begin = split * (kFine ? kFewestKeysPerFineSplit : kFewestKeysPerGroupSplit);
   const auto first_key = [&](int step) { return begin + (step * S::kWarps + warp) * S::kKeys; };
   const auto entry_of = [&](int step) { return cached.Entry(first_key(step) + lane % S::kKeys); };
   const auto first_entry_of = [&](int step) {
@@ -181,7 +185,7 @@ __global__ void __launch_bounds__(S::kThreads, kFewestBlocks<S>)
   for (int i = 0; i < S::kStages; ++i) entries[i] = first_entry_of(i);
   const SequenceSpan span = kEarly ? EarlySpanOf(args, sequence) : SpanOf(args, sequence);
   const BlockRows rows = RowsOfBlock(args, span, kv_head, group_size, splits.num_rows);
-  const int keys_per_split = splits.KeysOf(span.context);
+  const int keys_per_split = splits.KeysOf<kFine>(span.context);
   if (split * keys_per_split != begin) {
     begin = split * keys_per_split;
 #pragma unroll
@@ -256,7 +260,7 @@ constexpr int kMergedAtOnce = 16;  // splits whose sums a lane loads together
 // A warp per row of a sequence, a lane per split and then per four elements.
 // Grid: (key-value heads x num_rows / kMergeWarps, sequences). Bound by latency, or by memory: the
 // sums read once.
-template <typename T>
+template <typename T, bool kFine>
 __global__ void __launch_bounds__(kMergeWarps* kWarpSize)
     MergeGroupSplitsKernel(AttentionArgs<T> args, GroupSplits splits, Divisor group_size) {
   const int at = blockIdx.x * kMergeWarps + static_cast<int>(threadIdx.x) / kWarpSize;
@@ -267,7 +271,7 @@ __global__ void __launch_bounds__(kMergeWarps* kWarpSize)
   const int row = at % splits.num_rows;
   const BlockRows rows = RowsOfBlock(args, span, at / splits.num_rows, group_size, splits.num_rows);
   // The sums of splits past the context are never written.
-  const int written = max(1, CeilDiv(span.context, splits.KeysOf(span.context)));
+  const int written = max(1, CeilDiv(span.context, splits.KeysOf<kFine>(span.context)));
   WaitForEarlierKernels();
   if (at >= rows_of_sequence || row >= rows.count) return;
   float2 weight = {-INFINITY, 0.0f};
@@ -319,7 +323,13 @@ void Launch(Device& device, const AttentionArgs<T>& args, const GroupSplits& spl
   // More blocks hide latencies by themselves.
   const bool early =
       S::kTiles == 1 && int64_t{grid.x} * grid.y * grid.z <= device.num_multiprocessors();
-  const auto kernel = early ? GroupKernel<T, S, S::kTiles == 1> : GroupKernel<T, S, false>;
+  const auto kernel = [&] {
+    if constexpr (S::kTiles == 1) {
+      if (splits.fine) return GroupKernel<T, S, true, true>;
+      if (early) return GroupKernel<T, S, true, false>;
+    }
+    return GroupKernel<T, S, false, false>;
+  }();
   device.Check(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytes),
       "Attention (grouped): shared memory");
@@ -350,6 +360,7 @@ void AttendGroups(Device& device, const AttentionArgs<T>& args, const AttentionP
   BEAMLINE_CHECK(args.block_tables != nullptr && args.head_dim % 8 == 0 && args.head_dim <= 256);
   GroupSplits splits = {};
   splits.count = choice.num_splits;
+  splits.fine = choice.keys_per_split == kFewestKeysPerFineSplit;
   splits.most = MostGroupSplits(args.num_kv_heads);
   splits.num_rows = params.max_query_length * args.group_size;
   BEAMLINE_CHECK(choice.rows_per_block == kFewGroupRows || choice.rows_per_block == kMoreGroupRows);
@@ -380,9 +391,10 @@ void AttendGroups(Device& device, const AttentionArgs<T>& args, const AttentionP
     const int rows = args.num_kv_heads * splits.num_rows;
     const dim3 grid(static_cast<unsigned>(CeilDiv(rows, kMergeWarps)),
                     static_cast<unsigned>(num_sequences));
-    LaunchOverlapped(device, "Attention (grouped)", MergeGroupSplitsKernel<T>, grid,
-                     kMergeWarps * kWarpSize, /*shared_bytes=*/0, args, splits,
-                     Divisor(args.group_size));
+    const auto merge =
+        splits.fine ? MergeGroupSplitsKernel<T, true> : MergeGroupSplitsKernel<T, false>;
+    LaunchOverlapped(device, "Attention (grouped)", merge, grid, kMergeWarps * kWarpSize,
+                     /*shared_bytes=*/0, args, splits, Divisor(args.group_size));
   }
 }
 

@@ -23,6 +23,10 @@ constexpr int kFewestLargeRows = 2048;
 constexpr int kMostUnsplitKeysOfAWarp = 64;
 // Warps of kRows that a multiprocessor runs at once.
 constexpr int kRowWarpsPerMultiprocessor = 24;
+// With more blocks on a multiprocessor eight warps each read contexts of any length whole, of heads
+// of which it holds so many.
+constexpr int kFewestUnsplitBlocks = 2;
+constexpr int kMostHeadDimOfUnsplitRows = 128;
 // A split that is shorter costs more to merge than it saves.
 constexpr int kFewestKeysPerSplit = 128;
 constexpr int kBlocksPerMultiprocessor = 4;
@@ -160,13 +164,21 @@ bool FitsGroups(const AttentionParams& p, int num_rows) {
   return num_rows > 1 && num_rows <= kMoreGroupRows && bytes <= kMostGroupCacheBytes;
 }
 
-// The number of splits does not depend on the batch.
-void PickGroups(const AttentionParams& p, AttentionChoice& choice) {
+// The keys of so few sequences that all blocks have a multiprocessor each are cut finer, for the
+// kernel of few rows, which then starts before its turn.
+void PickGroups(const AttentionParams& p, int num_multiprocessors, AttentionChoice& choice) {
   choice.kernel = AttentionKernel::kGroups;
   choice.reason = AttentionReason::kFewRows;
   choice.rows_per_block = choice.num_rows <= kFewGroupRows ? kFewGroupRows : kMoreGroupRows;
-  choice.num_splits = std::clamp(DivideUp(p.max_context_length, kFewestKeysPerGroupSplit), 1,
-                                 MostGroupSplits(p.num_kv_heads));
+  const int most = MostGroupSplits(p.num_kv_heads);
+  choice.num_splits = std::clamp(DivideUp(p.max_context_length, kFewestKeysPerGroupSplit), 1, most);
+  // Decided without the bound on contexts, so that it changes no bit.
+  if (choice.rows_per_block != kFewGroupRows) return;
+  if (int64_t{most} * p.num_kv_heads * p.num_sequences > num_multiprocessors) return;
+  choice.keys_per_split = kFewestKeysPerFineSplit;
+  if (choice.num_splits > 1) {
+    choice.num_splits = std::min(DivideUp(p.max_context_length, kFewestKeysPerFineSplit), most);
+  }
 }
 
 // Few query rows a block; the keys in parts where that makes too few blocks.
@@ -193,7 +205,9 @@ void PickRows(const AttentionParams& p, int num_multiprocessors, AttentionChoice
     // More blocks than multiprocessors: with more warps each they are faster, as long as all of
     // them run at once. Fewer blocks read faster in splits.
     const int64_t room = int64_t{kRowWarpsPerMultiprocessor} / kMoreRowWarps * num_multiprocessors;
-    if (max_keys <= kMoreRowWarps * kMostUnsplitKeysOfAWarp &&
+    const bool most = p.head_dim <= kMostHeadDimOfUnsplitRows &&
+                      choice.num_blocks > int64_t{kFewestUnsplitBlocks} * num_multiprocessors;
+    if ((most || max_keys <= kMoreRowWarps * kMostUnsplitKeysOfAWarp) &&
         choice.num_blocks > num_multiprocessors && choice.num_blocks <= room) {
       choice.warps_per_block = kMoreRowWarps;
       return;
@@ -218,7 +232,7 @@ std::string AttentionChoice::Describe() const {
       fmt::format("attention in {}, heads of {}: the {} kernel, {} query rows a block: {}",
                   Name(dtype), head_dim, cuda::Name(kernel), rows_per_block, cuda::Describe(*this));
   if (num_splits > 1 && kernel == AttentionKernel::kGroups) {
-    text += fmt::format("; keys in parts of {} or more", kFewestKeysPerGroupSplit);
+    text += fmt::format("; keys in parts of {} or more", keys_per_split);
   } else if (num_splits > 1) {
     text += fmt::format("; keys in {} parts: {} blocks alone leave the GPU idle", num_splits,
                         num_blocks);
@@ -249,7 +263,7 @@ AttentionChoice PickAttention(const AttentionParams& p, int num_multiprocessors,
     choice.kernel = AttentionKernel::kRows;
     choice.reason = AttentionReason::kWindow;
   } else if (FitsGroups(p, choice.num_rows)) {
-    PickGroups(p, choice);
+    PickGroups(p, num_multiprocessors, choice);
   } else if (choice.reason != AttentionReason::kFullTiles) {
     PickRows(p, num_multiprocessors, choice);
   } else if (p.query.dtype == DType::kFloat32) {

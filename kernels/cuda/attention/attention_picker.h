@@ -33,12 +33,19 @@ enum class AttentionReason : uint8_t {
   kInvariant    // of those that compute a row alike in every batch the fastest for most
 };
 
+// kGroups cuts the keys of a sequence into parts of this many, or of more where that would make
+// more parts than MostGroupSplits: by the sequence's own number of keys.
+inline constexpr int kFewestKeysPerGroupSplit = 256;
+// Of more keys than that, where so few sequences are computed that all blocks run at once.
+inline constexpr int kFewestKeysPerFineSplit = 128;
+
 struct AttentionChoice {
   AttentionKernel kernel = AttentionKernel::kMath;
   AttentionReason reason = AttentionReason::kHeadDim;
   int rows_per_block = 1;
-  int warps_per_block = 4;  // of kRows, which divide the keys among them
-  int num_splits = 1;       // parts that a sequence's keys are cut into, by blocks of their own
+  int warps_per_block = 4;                        // of kRows, which divide the keys among them
+  int keys_per_split = kFewestKeysPerGroupSplit;  // of kGroups, at least
+  int num_splits = 1;  // parts that a sequence's keys are cut into, by blocks of their own
   // What the choice was made from.
   DType dtype = DType::kFloat32;
   int head_dim = 0;
@@ -59,9 +66,6 @@ inline constexpr int kMoreRowWarps = 8;
 // Query rows of a block of kGroups.
 inline constexpr int kFewGroupRows = 8;
 inline constexpr int kMoreGroupRows = 16;
-// kGroups cuts the keys of a sequence into parts of this many, or of more where that would make
-// more parts than MostGroupSplits: by the sequence's own number of keys, whatever the batch.
-inline constexpr int kFewestKeysPerGroupSplit = 256;
 // So many that one sequence fills a GPU, as few as that allows: each is written and read again.
 constexpr int MostGroupSplits(int num_kv_heads) { return std::clamp(128 / num_kv_heads, 8, 32); }
 // kGroups numbers the 16-byte parts of the cache's keys with 32 bits.

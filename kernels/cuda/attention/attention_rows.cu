@@ -38,10 +38,10 @@ __device__ Partial<1> MergeWarps(const float (&sums)[kWarps][kRows][kWidth],
 
 // Blocks of a multiprocessor: those of one row are some 24 warps, as many as their registers allow.
 template <int kWidth, int kRows, bool kEdits, int kWarps, bool kEarly>
-constexpr int kFewestBlocks = kRows > 1 || kEarly ? 1
-                              : kWidth == 256     ? 20 / kWarps
-                              : kEdits            ? 24 / kWarps
-                                                  : 28 / kWarps;
+constexpr int kFewestBlocks = kRows > 1 || (kEarly && (kWarps == kFewRowWarps || kWidth == 256)) ? 1
+                              : kWidth == 256 ? 20 / kWarps
+                              : kEdits        ? 24 / kWarps
+                                              : 28 / kWarps;
 
 // Loads the keys and values of a pass: every kStep-th from `first` on, of those before `end`.
 template <int kStep, typename T, int kWidth>
@@ -276,9 +276,11 @@ void AttendRows(Device& device, const AttentionArgs<T>& args, const AttentionPar
   const dim3 grid(static_cast<unsigned>(row_blocks * num_splits),
                   static_cast<unsigned>(params.num_kv_heads),
                   static_cast<unsigned>(params.num_sequences));
-  // More blocks hide latencies by themselves.
+  // Where all blocks run at once, those of the next launch take places as they become free. More
+  // blocks than that hide latencies by themselves.
+  const bool at_once = choice.warps_per_block == kMoreRowWarps && args.head_dim <= 128;
   const bool early = args.block_tables != nullptr &&
-                     int64_t{grid.x} * grid.y * grid.z <= device.num_multiprocessors();
+                     (at_once || int64_t{grid.x} * grid.y * grid.z <= device.num_multiprocessors());
   DispatchRows<T>(args, [&]<int kWidth, bool kEdits>() {
     const auto launch = [&]<int kRows, int kWarps, bool kEarly>() {
       LaunchOverlapped(device, "Attention (rows)",
