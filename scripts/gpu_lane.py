@@ -16,12 +16,15 @@ A step passes when its program ends with status 0 within its limit, says how man
 all of them passed: a skip is a failure, and so are a program that is missing, a finding of a sanitizer and a report
 without its last line. The exit status is 0 when every step passed, and 1 otherwise; --only REGEX runs the steps whose
 names match. OUTPUT_FOLDER/table.txt is written step by step, OUTPUT_FOLDER/logs.tar holds every log that is done.
+
+Long because a bundle takes it along as one file.
 """
 
 import argparse
 import concurrent.futures
 import glob
 import os
+import queue
 import re
 import shlex
 import shutil
@@ -35,6 +38,7 @@ import time
 
 PARTS = ("operators", "sanitize", "golden", "models")
 SEVERAL_GPUS = "ranks"
+MOST_JOBS = 8
 # Where the build has what the bundle has in bin/.
 BUILD_FOLDERS = ("tests/gpu", "tests/kernels", "tests/engine", "tests/engine/transformer", "bench/engine", "bench/gpu",
                  "server", "tests/server", "loadtest")
@@ -136,6 +140,13 @@ def count_gpus():
     return listed.count("GPU ")
 
 
+def visible_gpus():
+    """As CUDA_VISIBLE_DEVICES has them."""
+    if os.environ.get("CUDA_VISIBLE_DEVICES"):
+        return os.environ["CUDA_VISIBLE_DEVICES"].split(",")
+    return [str(gpu) for gpu in range(max(1, count_gpus()))]
+
+
 class Lane:
     """The steps on one machine."""
 
@@ -145,6 +156,7 @@ class Lane:
         self.output = os.path.abspath(options.output)
         os.makedirs(self.output, exist_ok=True)
         self.logs = tempfile.mkdtemp(prefix="gpu_lane_")
+        self.free_gpus = queue.Queue()  # each as often as it takes steps beside each other
         self.lock = threading.Lock()  # guards what follows: one step at a time comes to its end
         self.results = {}
         self.tools = os.path.join(self.here, "tools")
@@ -273,9 +285,11 @@ class Lane:
                          "--concurrency", "500", "--requests", "40000", "--tensor-parallel", ways]],
                        300, judge_report("rank faults"), tool, alone=True)
 
-    def run(self, step):
+    def run(self, step, gpu):
         """The fault, what to say, and the log."""
         environment = dict(self.environment, **step.environment)
+        if gpu is not None:
+            environment["CUDA_VISIBLE_DEVICES"] = gpu
         limit_s = min(step.limit_s, self.options.limit)
         end = time.monotonic() + limit_s
         path = os.path.join(self.logs, step.name + ".log")
@@ -303,9 +317,15 @@ class Lane:
         with open(path, encoding="utf-8", errors="replace") as file:
             return (*step.judge(file.read()), path)
 
-    def finish(self, step):
+    def finish_on_one(self, step):
+        """Beside others, on a GPU that has room for one more."""
+        gpu = self.free_gpus.get()
+        self.finish(step, gpu)
+        self.free_gpus.put(gpu)
+
+    def finish(self, step, gpu=None):
         begin = time.monotonic()
-        fault, said, path = self.run(step)
+        fault, said, path = self.run(step, gpu)
         line = f"{'FAILED' if fault else 'passed':6} {step.name:20} {time.monotonic() - begin:5.0f} s  " + \
             "; ".join(part for part in (fault, said) if part)
         with self.lock:
@@ -330,8 +350,10 @@ class Lane:
             if os.path.exists(os.path.join(self.output, name)):
                 os.remove(os.path.join(self.output, name))
         begin = time.monotonic()
-        with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
-            list(pool.map(self.finish, [step for step in wanted if not step.alone]))
+        for gpu in visible_gpus() * self.options.jobs:
+            self.free_gpus.put(gpu)
+        with concurrent.futures.ThreadPoolExecutor(self.free_gpus.qsize()) as pool:
+            list(pool.map(self.finish_on_one, [step for step in wanted if not step.alone]))
         for step in wanted:
             if step.alone:
                 self.finish(step)
@@ -364,12 +386,15 @@ def main():
     parser.add_argument("parts", nargs="*", metavar="PART", default=PARTS, help="operators, sanitize, golden, models, ranks")
     parser.add_argument("--build", help="a build folder, instead of the bundle that this file lies in")
     parser.add_argument("--module", help="the CUDA backend to open")
-    parser.add_argument("--jobs", type=int, default=4, help="steps beside each other (each takes a fifth of the GPU)")
+    parser.add_argument("--jobs", type=int, default=4, metavar="N",
+                        help=f"steps beside each other on each GPU, 1 to {MOST_JOBS}: more have no room for their contexts")
     parser.add_argument("--only", default="", metavar="REGEX")
     parser.add_argument("--limit", type=float, default=3600, metavar="SECONDS", help="for any step, at most")
     parser.add_argument("--sanitizer",
                         default=shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer")
     options = parser.parse_intermixed_args()
+    if not 1 <= options.jobs <= MOST_JOBS:
+        parser.error(f"--jobs is {options.jobs}; accepted: 1 to {MOST_JOBS}")
     known = (*PARTS, SEVERAL_GPUS)
     unknown = set(options.parts) - set(known)
     if unknown:

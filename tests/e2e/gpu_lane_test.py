@@ -100,6 +100,29 @@ class Lane(unittest.TestCase):
         with tarfile.open(os.path.join(self.folder, "out/logs.tar")) as logs:
             self.assertEqual(len(logs.getnames()), len(steps))
 
+    def test_each_gpu_takes_its_steps(self):
+        self.put("nvidia-smi", "for i in 0 1; do echo \"GPU $i: one\"; done")
+        for name in TESTS:
+            self.put(f"bin/{name}", f'echo "$CUDA_VISIBLE_DEVICES" >> {self.folder}/gpus\n' + PASSES)
+        path = f"{self.folder}:{os.environ['PATH']}"
+        done = run(self.command(*PARTS, "--jobs", "3"), PATH=path)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        with open(os.path.join(self.folder, "gpus"), encoding="utf-8") as file:
+            used = file.read().split("\n")
+        self.assertGreater(used.count("0"), 5)
+        self.assertGreater(used.count("1"), 5)
+        os.remove(os.path.join(self.folder, "gpus"))
+        done = run(self.command(*PARTS), PATH=path, CUDA_VISIBLE_DEVICES="1")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        with open(os.path.join(self.folder, "gpus"), encoding="utf-8") as file:
+            self.assertEqual(set(file.read().split()), {"1"})
+
+    def test_more_jobs_than_a_gpu_has_room_for_are_refused(self):
+        for jobs in ("0", "9"):
+            done = run(self.command(*PARTS, "--jobs", jobs))
+            self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertIn(f"--jobs is {jobs}; accepted: 1 to 8", done.stdout)
+
     def test_several_gpus_are_a_part_of_their_own(self):
         done = run(self.command("ranks"))
         self.assertEqual(done.returncode, 0, done.stdout)
