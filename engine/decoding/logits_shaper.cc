@@ -57,11 +57,18 @@ ShapingRules::ShapingRules(const ResolvedDecoding& decoding)
 std::shared_ptr<const ShapingRules> ShapingRules::For(const ResolvedDecoding& decoding) {
   static std::mutex mutex;
   static std::shared_ptr<const ShapingRules> last;  // guarded by mutex
-  std::lock_guard lock(mutex);
-  if (last == nullptr || !last->AreOf(decoding)) {
-    last = std::make_shared<const ShapingRules>(decoding);
+  // Long lists are compared, made and freed without the lock.
+  std::shared_ptr<const ShapingRules> rules;
+  {
+    std::lock_guard lock(mutex);
+    rules = last;
   }
-  return last;
+  if (rules != nullptr && rules->AreOf(decoding)) return rules;
+  rules = std::make_shared<const ShapingRules>(decoding);
+  std::shared_ptr<const ShapingRules> before = rules;
+  std::lock_guard lock(mutex);
+  std::swap(last, before);
+  return rules;
 }
 
 bool ShapingRules::AreOf(const ResolvedDecoding& decoding) const {
