@@ -82,6 +82,13 @@ SMALL_CASES = (
     ("beams", "cuda_op_test", "*BeamOpTest*", ()),
     ("products", "cuda_library_test", "*WgmmaProduct*:*ClusterProduct*", ()),
 )
+# The checkpoints of bench/gpu/shapes.py, each list a step of its own beside the others.
+PARITY = (
+    ("bert-base", "gpt2-124m", "llama-160m", "phi3", "mixtral", "gptj", "bloom", "m2m100"),
+    ("transformer-base", "qwen3-160m", "smollm3", "qwen2-moe", "gpt-neo-125m", "falcon", "t5-base", "deberta-v2-conv"),
+    ("transformer-big", "mistral-window", "starcoder2", "qwen3-moe", "gemma", "opt-125m", "mbart", "deberta-base"),
+    ("bart-base", "olmo", "olmo2", "olmoe", "pythia-160m", "gemma2", "gemma3", "t5-gated", "deberta-v3-base"),
+)
 
 
 class Step:
@@ -223,7 +230,7 @@ class Lane:
         yield test("operators", "loader", "cuda_loader_test", 60)
         # Its memory counts want the GPU for themselves.
         yield test("operators", "library", "cuda_library_test", 240, alone=True)
-        yield test("operators", "ops", "cuda_op_test", 240)
+        yield test("operators", "ops", "cuda_op_test", 400)
         # Its ranks wait for each other on GPUs that must have room for all of them.
         yield test("operators", "peers", "cuda_peer_test", 120, alone=True)
         for tool in ("racecheck", "initcheck", "memcheck"):
@@ -238,7 +245,7 @@ class Lane:
         yield from self.ranks(test)
         yield test("golden", "golden_engine", "engine_golden_test", 120)
         yield test("golden", "golden_forward", "demo_models_test", 120)
-        yield test("golden", "random_forward", "random_models_test", 240)
+        yield test("golden", "random_forward", "random_models_test", 400)
         yield test("golden", "classifiers", "classify_golden_test", 400)
         yield test("golden", "classifiers of tokens", "classify_tokens_golden_test", 400)
         yield test("golden", "masks", "fill_mask_golden_test", 400)
@@ -247,18 +254,19 @@ class Lane:
         yield test("golden", "stream_scale", "stream_scale_test", 120)
         # Counts what is used of the GPU.
         yield test("models", "model_churn", "server_model_churn_test", 200, alone=True)
-        # These take most of the GPU's memory, and the first counts what is used of it.
+        # Takes most of the GPU's memory, and counts what is used of it.
         programs, python = self.wrap_programs(), sys.executable
         yield Step("models", "load", [[python, f"{self.tools}/load.py", "--bin", programs, "--models", "models",
                                        "--workload", "bench/workloads/soak.yaml", "--device", "cuda", "--out",
                                        f"{self.output}/load.json"]], 150, judge_report("load"),
                    f"{self.tools}/load.py", alone=True)
-        checkpoints = os.path.join(self.logs, "checkpoints")
-        yield Step("models", "parity",
-                   [[python, f"{self.tools}/make_checkpoints.py", checkpoints],
-                    [python, f"{self.tools}/parity.py", "--bin", programs, "--models", checkpoints, "--device", "cuda",
-                     "--dtypes", "float32,float16,bfloat16", "--out", f"{self.output}/parity.json"]],
-                   540, judge_report("parity"), f"{self.tools}/parity.py", alone=True)
+        for number, names in enumerate(PARITY, 1):
+            checkpoints = os.path.join(self.logs, f"checkpoints_{number}")
+            yield Step("models", f"parity_{number}",
+                       [[python, f"{self.tools}/make_checkpoints.py", checkpoints, *names],
+                        [python, f"{self.tools}/parity.py", "--bin", programs, "--models", checkpoints, "--device", "cuda",
+                         "--dtypes", "float32,float16,bfloat16", "--out", f"{self.output}/parity_{number}.json", *names]],
+                       540, judge_report("parity"), f"{self.tools}/parity.py")
 
     def ranks(self, test):
         """They wait for each other on GPUs that must have room for all of them: one step at a time."""

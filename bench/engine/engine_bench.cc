@@ -38,6 +38,7 @@ struct Arguments {
   std::string dtype = "float32";
   int max_new_tokens = 64;
   int threads = 0;
+  int64_t gpu_memory_bytes = 0;
   std::string rank_address, rank_secret_file;
   int warmup = 1;
   int rounds = 1;
@@ -73,6 +74,7 @@ absl::Status Run(Arguments arguments) {
                             ReadBenchInputs(arguments.input, arguments.max_new_tokens));
   EngineOptions options;
   options.num_threads = arguments.threads;
+  options.gpu_memory.bytes = arguments.gpu_memory_bytes;
   BEAMLINE_ASSIGN_OR_RETURN(options.processes, ReadProcesses(arguments));
   ModelOptions& model = options.models.emplace_back(arguments.model);
   model.dtype = kDTypes.at(arguments.dtype);
@@ -157,6 +159,8 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
       ->capture_default_str();
   setting("--pipeline-parallel", model.pipeline_parallel, "Stages, each some of the layers");
   number("--threads", arguments.threads, "0: all", 0, EngineOptions::kMostThreads);
+  number("--gpu-memory-bytes", arguments.gpu_memory_bytes,
+         "Taken of each GPU at start; 0: most of what is free", 0, GpuMemoryLimit::kMostBytes);
   number("--warmup", arguments.warmup, "Untimed rounds", 0, 1000);
   number("--rounds", arguments.rounds, "Timed rounds", 1, 100'000);
   app.add_option("--rank-address", arguments.rank_address,

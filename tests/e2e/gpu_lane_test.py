@@ -10,6 +10,7 @@ usage: gpu_lane_test.py --source FOLDER [--build FOLDER --driver FOLDER] [unitte
 import argparse
 import glob
 import os
+import runpy
 import shutil
 import signal
 import subprocess
@@ -90,6 +91,11 @@ class Lane(unittest.TestCase):
         for line in failed:
             self.assertIn(said, line)
         self.assertRegex(self.table()[-1], f"steps, {len(failed)} failed")
+
+    def test_parity_has_every_checkpoint_once(self):
+        lane = runpy.run_path(os.path.join(options.source, "scripts/gpu_lane.py"))
+        shapes = runpy.run_path(os.path.join(options.source, "bench/gpu/shapes.py"))
+        self.assertEqual(sorted(name for names in lane["PARITY"] for name in names), sorted(shapes["SHAPES"]))
 
     def test_passes_when_everything_passes(self):
         done = run(self.command(*PARTS))
