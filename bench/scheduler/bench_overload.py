@@ -13,6 +13,7 @@ import itertools
 import json
 import os
 import shlex
+import statistics
 import subprocess
 import tempfile
 import threading
@@ -214,11 +215,24 @@ class Bench:
                        for load in self.options.fair_loads]
         if self.options.greedy:
             wanted += [(FAIR_LOAD, deadline, self.options.clients or 100, True) for deadline in self.options.deadlines]
-        for load, deadline, clients, greedy in wanted:
+        # All rows once, then all once more: the machine's speed changes within minutes.
+        for load, deadline, clients, greedy in wanted * self.options.turns:
             # A server of its own for each, and the peak in the same minute.
             with self.serving() as server:
                 rows.append(self.overload(server, load, deadline, clients, greedy))
-        return rows
+        return [of_turns(rows[place::len(wanted)]) for place in range(len(wanted))]
+
+
+def of_turns(rows):
+    """One row of those of all turns: the median of what is a rate, a time or a share, and the sum of what is counted."""
+    counted = ("refused", "late", "answered", "asked_later", "refused_later", "late_later")
+    row = dict(rows[0])
+    for key, value in row.items():
+        if isinstance(value, float):
+            row[key] = statistics.median(turn[key] for turn in rows)
+        elif key in counted:
+            row[key] = sum(turn[key] for turn in rows)
+    return row | {"turns": rows} if len(rows) > 1 else row
 
 
 HEADER = ["| load | deadline | clients | asked/s | answered/s | of the peak, requests; tokens | answered, refused, late | "
@@ -231,9 +245,10 @@ def line(row):
     shares = (f"{row['least_share']:.2f} to {row['greatest_share']:.2f}; {row['computed_least_share']:.2f} to "
               f"{row['computed_greatest_share']:.2f}; {row['computed_share_deviation']:.2f}" if row["clients"] else "")
     everybody = (f" (of all {100 * row['all_share']:.0f}%; {100 * row['all_token_share']:.0f}%)" if row["greedy"] else "")
+    turns = f" ({', '.join(format(100 * turn['share'], '.0f') for turn in row['turns'])})" if "turns" in row else ""
     clients = f"{row['clients'] - 1}, a greedy one beside" if row["greedy"] else str(row["clients"] or 1)
     return (f"| {row['load']:g}x | {deadline} | {clients} | {row['asked_per_s']:.0f} | {row['good_per_s']:.0f} | "
-            f"{100 * row['share']:.0f}%; {100 * row['token_share']:.0f}%{everybody} | "
+            f"{100 * row['share']:.0f}%; {100 * row['token_share']:.0f}%{everybody}{turns} | "
             f"{row['answered']}, {row['refused']}, {row['late']} | {row['answer_p50_ms']:.0f}; {row['answer_p99_ms']:.0f} | "
             f"{row['refusal_p50_ms']:.1f}; {row['refusal_p99_ms']:.1f} | {row['call_cpu_us']:.0f} | {100 * row['after_token_share']:.0f}%; "
             f"{row['refused_later']}, {row['late_later']} of {row['asked_later']} | {shares} |")
@@ -243,6 +258,8 @@ def report(result):
     machine = ", ".join(f"{key} {value}" for key, value in result["machine"].items())
     cores = ("Server and client have half of the machine's cores each, for the peak as for the overload."
              if result["apart"] else "Client and server share the machine's cores.")
+    turns = ("Rows of several turns, of which all rows have one before any has another, have the medians, and each turn's share of "
+             "requests in brackets.\n" if any("turns" in row for row in result["rows"]) else "")
     echo = result["echo"]
     bare = (f"A bare gRPC server that refuses {echo['calls_per_s']:.0f} calls a second on the same core, which does nothing else, takes "
             f"{echo['cpu_us']:.0f} us of each; its refusals take {echo['p50_ms']:.1f} ms (p99 {echo['p99_ms']:.1f})." if echo else "")
@@ -252,7 +269,7 @@ def report(result):
 Command: `bench/scheduler/bench_overload.sh`; the commands are in the .json file. {result['minutes']:.1f} minutes.
 
 Texts of 8 to 56 new tokens, whose prompts have 5 to 30 words. The peak is the mean of two closed loops of {CLOSED} at the same server, just
-before the overload and just behind it, {PEAK_SECONDS} s of each. {cores} Of each run the first two seconds are left out of what is answered a second; refusals count from the sending. After the
+before the overload and just behind it, {PEAK_SECONDS} s of each. {turns}{cores} Of each run the first two seconds are left out of what is answered a second; refusals count from the sending. After the
 overload {100 * AFTER_LOAD:.0f}% of the peak is asked for {AFTER} s; later is what is asked more than a second after it. Shares are the tokens of a
 client's answers over the mean of all clients, and those with the tokens of their prompts, which are what turns go by. A greedy client asks for as
 much as all others together; its rows tell of the others, and of the peak that all have.
@@ -291,6 +308,7 @@ def main():
     parser.add_argument("--loadtest", default="build/release/loadtest/beamline-loadtest")
     parser.add_argument("--settings", default="", help="of the model, as ,max_sequences=32")
     parser.add_argument("--seconds", type=float, default=10, help="of each overload; shares of 100 clients need 40")
+    parser.add_argument("--turns", type=int, default=1, help="of all rows, which tell of the medians")
     parser.add_argument("--loads", default="1.15,3,10", type=lambda text: [float(load) for load in text.split(",") if load])
     parser.add_argument("--deadlines", default="1,4,0", help="seconds; 0: none",
                         type=lambda text: [float(seconds) for seconds in text.split(",")])
