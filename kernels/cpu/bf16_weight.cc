@@ -111,7 +111,7 @@ int64_t ChooseStripWidth(int64_t out_features, int num_threads) {
 
 class BFloat16Weight : public CpuWeight {
  public:
-  BFloat16Weight(std::span<const HostMatrix> parts, int num_threads) {
+  BFloat16Weight(std::span<const HostMatrix> parts, int num_threads, WeightPages& pages) {
     SetShape(parts);
     dtype_ = DType::kBFloat16;
     gflops_per_core_ = 100;
@@ -119,7 +119,7 @@ class BFloat16Weight : public CpuWeight {
     strip_width_ = static_cast<int>(ChooseStripWidth(out_features_, num_threads));
     num_strips_ = static_cast<int>(CeilDiv(out_features_, strip_width_));
     products_ = GetStripProducts(in_features_, strip_width_);
-    Pack(parts);
+    Pack(parts, pages);
   }
 
   size_t workspace_floats() const override {
@@ -153,14 +153,16 @@ class BFloat16Weight : public CpuWeight {
     return Scratch::BytesFor<uint16_t>(kMaxRows * in_features_) / sizeof(float);
   }
 
-  void Pack(std::span<const HostMatrix> parts) {
+  void Pack(std::span<const HostMatrix> parts, WeightPages& pages) {
     dnnl::stream stream(Engine());
     const dnnl::memory::desc plain({in_features_, strip_width_}, Type::bf16, Tag::ba);
     std::vector<uint16_t> rows(strip_width_ * in_features_);  // of one strip
     const auto finish_strip = [&] {
       dnnl::memory source(plain, Engine(), rows.data());
-      strips_.emplace_back(products_->weights, Engine());
-      bytes_ += products_->weights.get_size();
+      const size_t bytes = products_->weights.get_size();
+      memory_.push_back(pages.Allocate(bytes));
+      strips_.emplace_back(products_->weights, Engine(), memory_.back().get());
+      bytes_ += bytes;
       dnnl::reorder(source, strips_.back()).execute(stream, source, strips_.back());
       stream.wait();
       std::fill(rows.begin(), rows.end(), uint16_t{0});
@@ -174,7 +176,8 @@ class BFloat16Weight : public CpuWeight {
   }
 
   std::shared_ptr<const StripProducts> products_;
-  std::vector<dnnl::memory> strips_;  // [num_strips], zero past out_features
+  std::vector<SharedBytes> memory_;   // [num_strips]
+  std::vector<dnnl::memory> strips_;  // [num_strips] in memory_, zero past out_features
 };
 
 }  // namespace
@@ -189,10 +192,10 @@ absl::Status SupportsBFloat16() {
 }
 
 absl::StatusOr<std::unique_ptr<CpuWeight>> PackBFloat16Weight(std::span<const HostMatrix> parts,
-                                                              int num_threads) {
+                                                              int num_threads, WeightPages& pages) {
   const SingleOpenMpThread single_thread;
   try {
-    return std::make_unique<BFloat16Weight>(parts, num_threads);
+    return std::make_unique<BFloat16Weight>(parts, num_threads, pages);
   } catch (const dnnl::error& error) {
     return absl::InternalError(
         fmt::format("oneDNN cannot make a bfloat16 product: {}", error.what()));

@@ -14,6 +14,7 @@
 #include "kernels/cpu/cpu_weight.h"
 #include "kernels/cpu/memory_counts.h"
 #include "kernels/cpu/ops.h"
+#include "kernels/cpu/weight_pages.h"
 #include "kernels/input_norm.h"
 
 namespace beamline {
@@ -21,7 +22,7 @@ namespace {
 
 class CpuBuffer : public Buffer {
  public:
-  CpuBuffer(cpu::AlignedBytes memory, size_t bytes, std::shared_ptr<cpu::MemoryCounts> counts,
+  CpuBuffer(cpu::SharedBytes memory, size_t bytes, std::shared_ptr<cpu::MemoryCounts> counts,
             MemoryKind kind)
       : memory_(std::move(memory)), counted_(std::move(counts), kind, memory_.get(), bytes) {
     data_ = memory_.get();
@@ -29,14 +30,14 @@ class CpuBuffer : public Buffer {
   }
 
  private:
-  cpu::AlignedBytes memory_;
+  cpu::SharedBytes memory_;
   cpu::CountedBuffer counted_;  // ends before the memory
 };
 
 // The device's memory is the host's, and every operator is done when it returns.
 class CpuReadBack : public ReadBack {
  public:
-  CpuReadBack(cpu::AlignedBytes memory, size_t bytes, std::shared_ptr<cpu::MemoryCounts> counts,
+  CpuReadBack(cpu::SharedBytes memory, size_t bytes, std::shared_ptr<cpu::MemoryCounts> counts,
               MemoryKind kind)
       : memory_(std::move(memory)), counted_(std::move(counts), kind, memory_.get(), bytes) {
     device_ = memory_.get();
@@ -48,7 +49,7 @@ class CpuReadBack : public ReadBack {
   absl::Status Wait() override { return absl::OkStatus(); }
 
  private:
-  cpu::AlignedBytes memory_;
+  cpu::SharedBytes memory_;
   cpu::CountedBuffer counted_;  // ends before the memory
 };
 
@@ -134,8 +135,8 @@ class CpuBackend final : public Backend {
     const int num_threads = context_.num_threads();
     absl::StatusOr<std::unique_ptr<cpu::CpuWeight>> weight =
         precision.compute == DType::kBFloat16
-            ? cpu::PackBFloat16Weight(parts, num_threads)
-            : cpu::PackFloat32Weight(parts, precision.weights, num_threads);
+            ? cpu::PackBFloat16Weight(parts, num_threads, weight_pages_)
+            : cpu::PackFloat32Weight(parts, precision.weights, num_threads, weight_pages_);
     if (weight.ok()) (*weight)->CountIn(counts_);
     return weight;
   }
@@ -156,17 +157,23 @@ class CpuBackend final : public Backend {
     cpu::Compute(context_, params);
   }
 
+  // What is written bit by bit has small pages: it takes no more of the system than was written.
+  cpu::SharedBytes MemoryFor(size_t bytes, MemoryKind kind) {
+    if (kind == MemoryKind::kWeights) return weight_pages_.Allocate(bytes);
+    return cpu::SharedBytes(cpu::AllocateAligned(bytes));
+  }
   template <typename Interface, typename Memory>
   absl::StatusOr<std::unique_ptr<Interface>> AllocateAs(size_t bytes, MemoryKind kind) {
     try {
-      return std::make_unique<Memory>(cpu::AllocateAligned(std::max<size_t>(bytes, 1)), bytes,
-                                      counts_, kind);
+      return std::make_unique<Memory>(MemoryFor(std::max<size_t>(bytes, 1), kind), bytes, counts_,
+                                      kind);
     } catch (const std::bad_alloc&) {
       return absl::ResourceExhaustedError(fmt::format("cannot allocate {} bytes", bytes));
     }
   }
 
   cpu::Context context_;
+  cpu::WeightPages weight_pages_;
   const std::shared_ptr<cpu::MemoryCounts> counts_ = std::make_shared<cpu::MemoryCounts>();
 };
 

@@ -13,6 +13,7 @@
 #include "kernels/backend.h"
 #include "kernels/cpu/memory_counts.h"
 #include "kernels/cpu/scratch.h"
+#include "kernels/cpu/weight_pages.h"
 
 namespace beamline::cpu {
 
@@ -58,12 +59,12 @@ class CpuWeight : public PackedWeight {
   CountedBytes counted_;
 };
 
-// Packs for `num_threads` threads. The parts' shapes are checked already. What multiplies in
-// float32 may lie in memory as `stored`, float32, bfloat16 or float16.
+// Packs for `num_threads` threads, into memory of `pages`. The parts' shapes are checked already.
+// What multiplies in float32 may lie in memory as `stored`, float32, bfloat16 or float16.
 std::unique_ptr<CpuWeight> PackFloat32Weight(std::span<const HostMatrix> parts, DType stored,
-                                             int num_threads);
+                                             int num_threads, WeightPages& pages);
 absl::StatusOr<std::unique_ptr<CpuWeight>> PackBFloat16Weight(std::span<const HostMatrix> parts,
-                                                              int num_threads);
+                                                              int num_threads, WeightPages& pages);
 
 // OK when this CPU multiplies bfloat16 numbers natively.
 absl::Status SupportsBFloat16();

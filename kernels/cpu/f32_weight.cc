@@ -1,7 +1,6 @@
 // The float32 product: its weights as panels, in float32 or in 16 bits (f32_strip.h computes with
 // them).
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <span>
@@ -42,7 +41,8 @@ void CheckRanges(const F32StripParams& p, int64_t panel_width) {
 
 class Float32Weight : public CpuWeight {
  public:
-  Float32Weight(std::span<const HostMatrix> parts, DType stored, int num_threads)
+  Float32Weight(std::span<const HostMatrix> parts, DType stored, int num_threads,
+                WeightPages& pages)
       : stored_(stored) {
     SetShape(parts);
     panel_width_ = F32PanelWidth();
@@ -53,7 +53,7 @@ class Float32Weight : public CpuWeight {
     strip_panels_ = ChooseStripPanels(num_panels_, num_threads);
     strip_width_ = strip_panels_ * panel_width_;
     num_strips_ = static_cast<int>(CeilDiv(num_panels_, strip_panels_));
-    Pack(parts);
+    Pack(parts, pages);
   }
 
   void ComputeStrip(const float* x, int64_t x_stride, int num_rows, int strip, float* tile,
@@ -75,13 +75,11 @@ class Float32Weight : public CpuWeight {
   }
 
  private:
-  void Pack(std::span<const HostMatrix> parts) {
+  // Past out_features, in the last panel, there is nothing but zeros.
+  void Pack(std::span<const HostMatrix> parts, WeightPages& pages) {
     const int64_t size = num_panels_ * panel_width_ * in_features_;
     bytes_ = std::max<int64_t>(size, 1) * SizeOf(stored_);
-    memory_ = AllocateAligned(bytes_);
-    // Past out_features, in the last panel, there is nothing.
-    const size_t panel_bytes = static_cast<size_t>(panel_width_ * in_features_) * SizeOf(stored_);
-    if (num_panels_ > 0) std::memset(memory_.get() + bytes_ - panel_bytes, 0, panel_bytes);
+    memory_ = pages.Allocate(bytes_);
     switch (stored_) {
       case DType::kBFloat16:
         return PackAs<uint16_t>(parts, ToBFloat16);
@@ -103,7 +101,7 @@ class Float32Weight : public CpuWeight {
   }
 
   const DType stored_;
-  AlignedBytes memory_;  // [num_panels, in_features, panel_width], zero past out_features
+  SharedBytes memory_;  // [num_panels, in_features, panel_width], zero past out_features
   int64_t num_panels_ = 0;
   int64_t panel_width_ = 0;
   int strip_panels_ = 0;
@@ -112,8 +110,8 @@ class Float32Weight : public CpuWeight {
 }  // namespace
 
 std::unique_ptr<CpuWeight> PackFloat32Weight(std::span<const HostMatrix> parts, DType stored,
-                                             int num_threads) {
-  return std::make_unique<Float32Weight>(parts, stored, num_threads);
+                                             int num_threads, WeightPages& pages) {
+  return std::make_unique<Float32Weight>(parts, stored, num_threads, pages);
 }
 
 }  // namespace beamline::cpu

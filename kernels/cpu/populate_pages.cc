@@ -27,7 +27,9 @@ size_t PopulatePages(void* data, size_t bytes, const std::atomic<bool>* stop) {
   while (begin < end && (stop == nullptr || !*stop)) {
     const uintptr_t piece = std::min(end - begin, kPieceBytes);
     if (FreeHostMemory() < kBytesLeft + static_cast<int64_t>(piece)) break;
-    if (madvise(reinterpret_cast<void*>(begin), piece, MADV_POPULATE_WRITE) != 0) break;
+    auto* const memory = reinterpret_cast<void*>(begin);
+    madvise(memory, piece, MADV_HUGEPAGE);  // a system without them gives small ones
+    if (madvise(memory, piece, MADV_POPULATE_WRITE) != 0) break;
     begin += piece;
   }
   return begin - first;

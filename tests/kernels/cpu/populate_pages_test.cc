@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/cpu/host_memory.h"
+#include "tests/kernels/cpu/own_mappings.h"
 
 namespace beamline::cpu::populate_pages_test {
 namespace {
@@ -67,6 +68,21 @@ TEST_F(PopulatePagesTest, EndsWhenItIsStopped) {
   const std::atomic<bool> stop = true;
   EXPECT_EQ(PopulatePages(memory_, kPages * page_, &stop), 0u);
   EXPECT_EQ(Given(), std::vector<bool>(kPages, false));
+}
+
+TEST(PopulatedPagesTest, AreHugeWhereTheSystemHasSuch) {
+  if (!HasHugePages()) GTEST_SKIP() << "a system without huge pages";
+  constexpr size_t kBytes = size_t{10} << 20;
+  void* const mapped =
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  auto* const memory = static_cast<std::byte*>(mapped);
+  const size_t bytes = PopulatePages(memory, kBytes);
+  const int64_t huge = KibOfMapping(memory, "AnonHugePages");
+  munmap(mapped, kBytes);
+  if (bytes == 0) GTEST_SKIP() << "a system before Linux 5.14, or less than 256 MiB are free";
+  if (huge == 0) GTEST_SKIP() << "no huge page is free";
+  EXPECT_GE(huge, 8 << 10);  // without what is no whole page at both ends
 }
 
 }  // namespace
