@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/math.h"
+#include "kernels/cpu/return_pages.h"
 #include "kernels/cpu/scratch.h"
 
 namespace beamline::cpu {
@@ -52,7 +53,9 @@ SharedBytes WeightPages::Allocate(size_t bytes) {
     chunk_ = Map(kChunkBytes);
     used_ = 0;
   }
-  SharedBytes piece(chunk_, chunk_.get() + used_);
+  // What ends before its neighbours, as a matrix that a table was computed with, holds no memory.
+  SharedBytes piece(chunk_.get() + used_,
+                    [chunk = chunk_, bytes](std::byte* memory) { ReturnPages(memory, bytes); });
   used_ += RoundUp(bytes, kCacheLineBytes);
   return piece;
 #endif

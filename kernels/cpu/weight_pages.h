@@ -17,8 +17,8 @@ using SharedBytes = std::shared_ptr<std::byte[]>;
 // each 24 MiB, and for each model. Any thread may ask.
 class WeightPages {
  public:
-  // Zeros, aligned to a cache line. A mapping goes back to the system when all pieces of it have
-  // ended. Throws std::bad_alloc. REQUIRES: bytes > 0.
+  // Zeros, aligned to a cache line. A piece's whole pages go back to the system when it ends, and
+  // their addresses when all pieces of a mapping have. Throws std::bad_alloc. REQUIRES: bytes > 0.
   SharedBytes Allocate(size_t bytes);
 
  private:

@@ -75,6 +75,22 @@ TEST(WeightPagesTest, MemoryGoesBackWithItsLastPiece) {
   EXPECT_EQ(KibOfMapping(data, "Size"), -1);
 }
 
+TEST(WeightPagesTest, APieceThatEndsHoldsNoMemory) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer has pieces of its own";
+  WeightPages pages;
+  const SharedBytes before = pages.Allocate(3 * kMiB);
+  SharedBytes piece = pages.Allocate(4 * kMiB);
+  const SharedBytes behind = pages.Allocate(3 * kMiB);
+  std::fill_n(before.get(), 3 * kMiB, std::byte{1});
+  std::fill_n(piece.get(), 4 * kMiB, std::byte{1});
+  std::fill_n(behind.get(), 3 * kMiB, std::byte{1});
+  const int64_t all = KibOfMapping(before.get(), "Rss");
+  piece = nullptr;
+  EXPECT_EQ(KibOfMapping(before.get(), "Rss"), all - (4 << 10));
+  EXPECT_EQ(before[3 * kMiB - 1], std::byte{1});
+  EXPECT_EQ(behind[0], std::byte{1});
+}
+
 TEST(WeightPagesTest, PagesAreHugeAndNoMoreThanNeeded) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer has pieces of its own";
   if (!HasHugePages()) GTEST_SKIP() << "a system without huge pages";
