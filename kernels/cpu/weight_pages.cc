@@ -19,10 +19,19 @@ constexpr uintptr_t kHugePageBytes = uintptr_t{2} << 20;  // of x86-64 and most 
 constexpr size_t kChunkBytes = size_t{32} << 20;
 // As large as this a piece is a mapping of its own, whose end is on small pages: nothing is unused.
 constexpr size_t kOwnMappingBytes = size_t{8} << 20;
+constexpr size_t kMostBytes = size_t{1} << 60;
+
+// Pieces side by side would hide from the sanitizer who reads past the end of one.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kAlone = true;
+#else
+constexpr bool kAlone = false;
+#endif
 
 // Memory that begins at a huge page.
 SharedBytes Map(size_t bytes) {
   static const auto page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  if (bytes > kMostBytes) throw std::bad_alloc();
   bytes = RoundUp(bytes, page_bytes);
   const size_t room = bytes + kHugePageBytes;
   void* const mapped =
@@ -41,12 +50,11 @@ SharedBytes Map(size_t bytes) {
 }  // namespace
 
 SharedBytes WeightPages::Allocate(size_t bytes) {
-#if defined(__SANITIZE_ADDRESS__)
-  // Pieces side by side would hide who reads past the end of one.
-  AlignedBytes piece = AllocateAligned(bytes);
-  std::memset(piece.get(), 0, bytes);
-  return SharedBytes(std::move(piece));
-#else
+  if (kAlone) {
+    AlignedBytes piece = AllocateAligned(bytes);
+    std::memset(piece.get(), 0, bytes);
+    return SharedBytes(std::move(piece));
+  }
   if (bytes >= kOwnMappingBytes) return Map(bytes);
   const std::lock_guard lock(mutex_);
   if (chunk_ == nullptr || bytes > kChunkBytes - used_) {
@@ -58,7 +66,6 @@ SharedBytes WeightPages::Allocate(size_t bytes) {
                     [chunk = chunk_, bytes](std::byte* memory) { ReturnPages(memory, bytes); });
   used_ += RoundUp(bytes, kCacheLineBytes);
   return piece;
-#endif
 }
 
 }  // namespace beamline::cpu

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -73,6 +74,14 @@ TEST(WeightPagesTest, MemoryGoesBackWithItsLastPiece) {
   EXPECT_GE(KibOfMapping(data, "Size"), 20 << 10);
   piece = nullptr;
   EXPECT_EQ(KibOfMapping(data, "Size"), -1);
+}
+
+TEST(WeightPagesTest, WhatNoMemoryHoldsIsRefused) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer ends the program";
+  WeightPages pages;
+  EXPECT_THROW(pages.Allocate(SIZE_MAX), std::bad_alloc);
+  EXPECT_THROW(pages.Allocate(size_t{1} << 59), std::bad_alloc);
+  EXPECT_TRUE(IsZero(pages.Allocate(5), 5));
 }
 
 TEST(WeightPagesTest, APieceThatEndsHoldsNoMemory) {
