@@ -10,8 +10,11 @@ namespace beamline {
 namespace {
 
 constexpr size_t kMostEncoderRows = 1024;
-// Tells encoder shapes from decode shapes.
+// Tell shapes of encoder batches from those of decode steps, and padded ones from the others.
 constexpr uint64_t kEncoderBit = uint64_t{1} << 63;
+constexpr uint64_t kPaddedBit = uint64_t{1} << 62;
+// Shorter padded inputs are launched as inputs of so many tokens.
+constexpr int32_t kLeastLength = 32;
 
 // [rows, width] as [padded_rows, padded_width]; the new rows have `fill` throughout.
 void PadTable(const std::vector<int32_t>& table, int32_t width, int32_t padded_rows,
@@ -21,6 +24,27 @@ void PadTable(const std::vector<int32_t>& table, int32_t width, int32_t padded_r
     std::copy_n(table.begin() + static_cast<std::ptrdiff_t>(row * width), width,
                 padded.begin() + static_cast<std::ptrdiff_t>(row * padded_width));
   }
+}
+
+int32_t LongestInput(const EncoderBatch& batch) {
+  int32_t longest = 0;
+  for (int s = 0; s < batch.num_sequences(); ++s) {
+    longest = std::max(longest, batch.offsets[s + 1] - batch.offsets[s]);
+  }
+  return longest;
+}
+
+// The size to which so many sequences are padded, so that the new ones hold `rows` rows of at most
+// `length` each. A sequence without rows costs next to nothing.
+int32_t BucketSequences(int32_t num_sequences, int32_t rows, int32_t length) {
+  int32_t bucket = BucketBlocks(num_sequences);
+  while (int64_t{bucket - num_sequences} * length < rows) bucket *= 2;
+  return bucket;
+}
+
+uint64_t Number(uint64_t bits, size_t rows, int num_sequences, int32_t longest) {
+  return bits | rows | static_cast<uint64_t>(num_sequences) << 20 |
+         static_cast<uint64_t>(longest) << 40;
 }
 
 }  // namespace
@@ -37,12 +61,27 @@ int32_t BucketBlocks(int32_t blocks) {
 uint64_t EncoderShape(const EncoderBatch& batch) {
   const size_t rows = batch.token_ids.size();
   if (rows > kMostEncoderRows) return 0;
-  int32_t longest = 0;
-  for (int s = 0; s < batch.num_sequences(); ++s) {
-    longest = std::max(longest, batch.offsets[s + 1] - batch.offsets[s]);
+  return Number(kEncoderBit, rows, batch.num_sequences(), LongestInput(batch));
+}
+
+uint64_t PadEncoderBatch(const EncoderBatch& batch, const StepLimits& limits,
+                         EncoderBatch& padded) {
+  padded = batch;
+  if (batch.num_sequences() == 1) return EncoderShape(batch);
+  const auto rows = static_cast<int32_t>(batch.token_ids.size());
+  const int32_t padded_rows = BucketRows(rows), longest = LongestInput(batch);
+  const int32_t sequences = BucketSequences(batch.num_sequences(), padded_rows - rows, longest);
+  if (padded_rows > limits.max_batch_tokens || sequences > limits.max_sequences) {
+    return EncoderShape(batch);
   }
-  return kEncoderBit | rows | static_cast<uint64_t>(batch.num_sequences()) << 16 |
-         static_cast<uint64_t>(longest) << 32;
+  padded.token_ids.resize(padded_rows, 0);
+  if (!batch.type_ids.empty()) padded.type_ids.resize(padded_rows, 0);
+  padded.slots.resize(padded_rows, limits.num_blocks * limits.block_size);
+  while (padded.num_sequences() < sequences) {
+    padded.offsets.push_back(std::min(padded_rows, padded.offsets.back() + longest));
+  }
+  padded.max_length = BucketBlocks(std::max(longest, kLeastLength));
+  return Number(kEncoderBit | kPaddedBit, padded_rows, sequences, padded.max_length);
 }
 
 bool IsDecodeStep(const StepBatch& batch) {

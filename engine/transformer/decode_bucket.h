@@ -1,5 +1,6 @@
-// Decode steps brought to a few shapes, so that a device can record one step of each shape and
-// replay it: rows and block tables are padded to the next size of a short list.
+// Decode steps and encoder batches brought to a few shapes, so that a device can record one of each
+// shape and replay it: rows, sequences and block tables are padded to the next size of a short
+// list.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +9,15 @@
 
 namespace beamline {
 
-// The number of an encoder batch's shape, 0 when it is not worth recording. Encoder batches are not
-// padded: small ones come in few shapes, and large ones keep the device busy by themselves.
+// The number of an encoder batch's shape as it is, 0 when it is not worth recording: large batches
+// keep the device busy by themselves.
 uint64_t EncoderShape(const EncoderBatch& batch);
+
+// Fills `padded` with a batch for a decoder's memory and rows that nobody looks at, in sequences of
+// their own, some of them without rows: they write to the cache block behind the last one of
+// `limits`. Returns the number of the shape, as PadDecodeStep. One input alone stays as it is, and
+// so does a batch that the limits have no room to pad: their number is that of EncoderShape.
+uint64_t PadEncoderBatch(const EncoderBatch& batch, const StepLimits& limits, EncoderBatch& padded);
 
 // Beyond, a decode step takes the device longer than its launches take the host.
 inline constexpr int32_t kMostDecodeRows = 1024;

@@ -64,6 +64,7 @@ EncoderInputs StepInputs::PutEncoderBatch(const EncoderBatch& batch) {
   encoder_offsets_ = batch.offsets;
   device_encoder_offsets_ = inputs.tokens.rows.offsets;
   BEAMLINE_CHECK(inputs.tokens.rows.max_length <= stack.max_positions);
+  inputs.tokens.rows.max_length = std::max(inputs.tokens.rows.max_length, batch.max_length);
   inputs.tokens.ids = PutTokenIds(batch.token_ids, stack.vocab_size).device;
 
   const IndexArrays::Array positions = arrays_.Add(num_tokens);
@@ -85,7 +86,9 @@ EncoderInputs StepInputs::PutEncoderBatch(const EncoderBatch& batch) {
   }
   if (!batch.slots.empty()) {
     BEAMLINE_CHECK(batch.slots.size() == num_tokens);
-    CheckWithin(batch.slots, limits_.num_blocks * limits_.block_size);
+    // The cache of a device that records has one more, of rows that pad.
+    const int32_t num_blocks = limits_.num_blocks + (backend_->Records() ? 1 : 0);
+    CheckWithin(batch.slots, num_blocks * limits_.block_size);
     inputs.slots = arrays_.Add(batch.slots);
   }
   arrays_.Upload();
@@ -178,7 +181,7 @@ PackedRows StepInputs::PutRows(std::span<const int32_t> offsets, size_t num_toke
   rows.num_rows = static_cast<int>(num_tokens);
   rows.num_sequences = static_cast<int>(offsets.size()) - 1;
   for (int s = 0; s < rows.num_sequences; ++s) {
-    BEAMLINE_CHECK(offsets[s] < offsets[s + 1]);
+    BEAMLINE_CHECK(offsets[s] <= offsets[s + 1]);  // padding may have no rows
     rows.max_length = std::max(rows.max_length, offsets[s + 1] - offsets[s]);
   }
   rows.offsets = arrays_.Add(offsets);

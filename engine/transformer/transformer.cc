@@ -51,14 +51,17 @@ class PlannedTransformer final : public Transformer {
   Tensor Encode(const EncoderBatch& batch) override {
     BEAMLINE_CHECK(encoder_.has_value() && !decoder_.has_value());
     const EncoderInputs inputs = inputs_.PutEncoderBatch(batch);
-    return RunEncoder(batch, [&] { return encoder_->Encode(inputs.tokens); });
+    const uint64_t shape = backend_.Records() ? EncoderShape(batch) : 0;
+    return RunEncoder(batch, shape, [&] { return encoder_->Encode(inputs.tokens); });
   }
 
   Tensor EncodeMemory(const EncoderBatch& batch) override {
     BEAMLINE_CHECK(encoder_.has_value() && decoder_.has_value());
-    const EncoderInputs inputs = inputs_.PutEncoderBatch(batch);
+    const bool records = backend_.Records();
+    const uint64_t shape = records ? PadEncoderBatch(batch, limits_, padded_inputs_) : 0;
+    const EncoderInputs inputs = inputs_.PutEncoderBatch(records ? padded_inputs_ : batch);
     BEAMLINE_CHECK(inputs.slots != nullptr);
-    return RunEncoder(batch, [&] {
+    return RunEncoder(batch, shape, [&] {
       const Tensor memory = Memory(inputs.tokens);
       if (spec().encoder->layers_after > 0) return memory;
       decoder_->StoreMemory(memory, inputs.slots);
@@ -113,8 +116,7 @@ class PlannedTransformer final : public Transformer {
  private:
   // `work` returns the encoder's output, which lies where every batch of this shape has it.
   template <typename Work>
-  Tensor RunEncoder(const EncoderBatch& batch, const Work& work) {
-    const uint64_t shape = backend_.Records() ? EncoderShape(batch) : 0;
+  Tensor RunEncoder(const EncoderBatch& batch, uint64_t shape, const Work& work) {
     if (shape == 0) return work();
     backend_.Replay(shape, [&] { work(); });
     const Tensor& hidden = parts_->activations.hidden;
@@ -155,7 +157,8 @@ class PlannedTransformer final : public Transformer {
   const std::unique_ptr<const Parts> parts_;  // on the heap: the stacks refer to it
   const StepLimits limits_;
   StepInputs inputs_;
-  StepBatch padded_;  // kept for its memory
+  StepBatch padded_;            // kept for its memory
+  EncoderBatch padded_inputs_;  // the same
   Tensor
       wanted_;  // of the last Decode that was not replayed: the wanted rows behind the last layer
   Backend& backend_;

@@ -36,6 +36,8 @@ struct EncoderBatch {
   // Of a batch that is a piece of a larger one: where its hidden states go, behind those of the
   // pieces before it.
   int32_t first_row = 0;
+  // Above every length, for kernels that are launched by it; 0: the largest length.
+  int32_t max_length = 0;
 
   int num_sequences() const { return static_cast<int>(offsets.size()) - 1; }
 };

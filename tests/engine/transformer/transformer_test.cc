@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "engine/models/models.h"
+#include "engine/transformer/decode_bucket.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/engine/checkpoint/checkpoint_folder.h"
 #include "tests/engine/late_backend.h"
@@ -219,6 +222,43 @@ TEST_F(TransformerDeathTest, ChecksBatches) {
 }
 
 // bfloat16 keeps 8 bits: embeddings turn by little.
+// A device that records gets the batch padded: what it leaves for the decoder is the same bits.
+TEST(PaddedEncoderTest, LeavesTheMemoryOfTheBatch) {
+  const auto checkpoint =
+      Checkpoint::Open(std::string(BEAMLINE_SOURCE_DIR) + "/models/translate-en-de");
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  const auto description = DescribeModel(**checkpoint);
+  ASSERT_TRUE(description.ok()) << description.status();
+  constexpr StepLimits kLimits = {.max_batch_tokens = 64, .max_sequences = 8, .num_blocks = 9};
+  EncoderBatch batch;
+  batch.offsets = {0, 5, 6, 23, 26};
+  for (int32_t token = 0; token < batch.offsets.back(); ++token) {
+    batch.token_ids.push_back(100 + 37 * token);
+    batch.slots.push_back(5 * token % (kLimits.num_blocks * kLimits.block_size));
+  }
+  const auto cpu = MakeCpuBackend({});
+  LateBackend late(1);
+  std::vector<std::string> caches;
+  for (Backend* const backend : {cpu.get(), static_cast<Backend*>(&late)}) {
+    const auto transformer =
+        Transformer::Create(description->spec, **checkpoint, DType::kFloat32, kLimits, *backend);
+    ASSERT_TRUE(transformer.ok()) << transformer.status();
+    const auto cache = (*transformer)->cache();
+    for (const auto& buffer : cache) std::memset(buffer->data(), 0, buffer->size());
+    EXPECT_EQ((*transformer)->EncodeMemory(batch).dim(0), 26);
+    std::string& bytes = caches.emplace_back();
+    const int64_t num_blocks = kLimits.num_blocks + (backend->Records() ? 1 : 0);
+    for (const auto& buffer : cache) {
+      bytes.append(static_cast<const char*>(buffer->data()),
+                   buffer->size() / num_blocks * kLimits.num_blocks);
+    }
+  }
+  EXPECT_TRUE(caches[0] == caches[1]);
+  EncoderBatch padded;
+  EXPECT_EQ(late.shapes(), std::set<uint64_t>{PadEncoderBatch(batch, kLimits, padded)});
+  EXPECT_GT(padded.token_ids.size(), batch.token_ids.size());
+}
+
 TEST(BFloat16Test, EmbeddingsStayClose) {
   if (const auto supported = MakeCpuBackend({})->SupportsDType(DType::kBFloat16); !supported.ok()) {
     GTEST_SKIP() << supported;
