@@ -89,6 +89,14 @@ class WordPieceStage : public TokenwiseStage<WordPieceStage> {
   }
 
  private:
+  // Every rule's pattern begins with a space and one of these.
+  static bool MayHavePattern(std::string_view token) {
+    static constexpr std::string_view kSecond = ".?!,'nd";
+    for (size_t at = token.find(' '); at < token.size(); at = token.find(' ', at + 1)) {
+      if (at + 1 < token.size() && kSecond.find(token[at + 1]) != kSecond.npos) return true;
+    }
+    return false;
+  }
   static void CleanUp(std::string* token) {
     static constexpr std::array<std::array<std::string_view, 2>, 11> kRules = {{
         {" .", "."},
@@ -103,7 +111,7 @@ class WordPieceStage : public TokenwiseStage<WordPieceStage> {
         {" 've", "'ve"},
         {" 're", "'re"},
     }};
-    if (token->find(' ') == std::string::npos) return;
+    if (!MayHavePattern(*token)) return;
     for (const auto& [pattern, content] : kRules) ReplaceIn(token, pattern, content);
   }
 
