@@ -51,6 +51,7 @@ class GenerateLoop : public StepLoop<Group> {
 
   const int32_t max_sequences_;
   const bool frees_later_;  // a device computes meanwhile, and says when it is done
+  const bool encodes_;      // a step that encodes sources takes hardly longer for many of them
   RunningWidth width_;
   Scheduler scheduler_;
   DecodeThreads decode_threads_;
