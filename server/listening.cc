@@ -58,6 +58,14 @@ void LeaveOutReflection(grpc::ServerBuilder& builder) {
   builder.SetOption(std::make_unique<WithoutReflection>());
 }
 
+void LeaveOutCompression(grpc::ServerBuilder& builder) {
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  // Nothing is left for what compresses and inflates to do, and it looks at every message.
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+}
+
 std::string_view FirstBytes(const std::shared_ptr<TlsSource>& tls) {
   return tls == nullptr ? kHttp2Preface : kTlsHandshake;
 }

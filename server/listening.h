@@ -33,6 +33,8 @@ std::unique_ptr<Connections> AddConnections(const std::shared_ptr<TlsSource>& tl
                                             grpc::ServerBuilder& builder);
 // The builder's server has no reflection, which is a service of gRPC's own that answers everybody.
 void LeaveOutReflection(grpc::ServerBuilder& builder);
+// Compressed requests are refused: their size is checked before they are inflated.
+void LeaveOutCompression(grpc::ServerBuilder& builder);
 // What a client begins with.
 std::string_view FirstBytes(const std::shared_ptr<TlsSource>& tls);
 // `connections` outlives it.

@@ -1,6 +1,7 @@
 #include "server/models_service.h"
 
 #include "fmt/format.h"
+#include "server/busy_ports.h"
 #include "server/calls/failed_call.h"
 #include "server/calls/model_calls.h"
 #include "server/errors.h"
@@ -45,6 +46,7 @@ grpc::ServerUnaryReactor* ModelsService::StartAdminCall(const char* name, Contex
   }
   auto* call = new Call(services_, *admin_, response);
   call->SetCaller(CallerOf(*context, *identity));
+  call->Hold(PortOf(context->peer()));
   call->Start(*request);
   return call;
 }

@@ -160,12 +160,7 @@ class ServerImpl final : public Server {
 void ServerImpl::Configure(const ServerConfig& config, grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(config.max_receive_bytes);
   builder.SetMaxSendMessageSize(config.max_send_bytes);
-  // Compressed requests are refused: their size is checked before they are inflated.
-  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
-  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
-  // Nothing is left for what compresses and inflates to do, and it looks at every message.
-  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
-  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  LeaveOutCompression(builder);
   // Nobody asks for channelz, and it counts every call.
   builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 0);
   // Room for refusals and health checks above the limit that admission keeps.
@@ -249,9 +244,12 @@ absl::Status ServerImpl::Accept(const ServerConfig& config) {
   SetPollSpin(std::chrono::microseconds(config.poll_spin_us));
   SpareErrorNotes();
   // gRPC's and HTTP's are counted apart, and use the same descriptors.
+  const int num_beside = (metrics_endpoint_ != nullptr ? 1 : 0) +
+                         (health_listener_ != nullptr ? 1 : 0) +
+                         (admin_listener_ != nullptr ? 1 : 0);
   BEAMLINE_ASSIGN_OR_RETURN(
       const int32_t limit,
-      ConnectionsThatFit(config.max_connections, http_listener_ == nullptr ? 1 : 2));
+      ConnectionsThatFit(config.max_connections, http_listener_ == nullptr ? 1 : 2, num_beside));
   if (limit < config.max_connections) {
     spdlog::warn(
         "max_connections is {}; the limit of open files (ulimit -n) leaves room for {}, and no "
@@ -307,9 +305,11 @@ absl::Status ServerImpl::ListenForAdmin(const ServerConfig& config) {
   if (tls_ == nullptr) WarnOfPlainText("admin_listen", address);
   BEAMLINE_ASSIGN_OR_RETURN(
       admin_listener_,
-      SideListener::Start(config, {.address = std::move(address),
-                                   .tls = tls_,
-                                   .service = admin_service_.get()}));  // the other tells health
+      SideListener::Start(config,
+                          {.address = std::move(address),
+                           .tls = tls_,
+                           .service = admin_service_.get(),
+                           .busy_ports = &admin_->busy_ports()}));  // the other tells health
   return admin_listener_->Accept();
 }
 

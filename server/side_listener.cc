@@ -4,13 +4,17 @@
 #include <utility>
 
 #include "base/status.h"
+#include "server/accept/descriptors.h"
 #include "server/accept/hang_up.h"
+#include "server/accept/peer_address.h"
 
 namespace beamline {
 namespace {
 
-// Few, because only operators and their programs connect.
-constexpr int32_t kMostConnections = 64;
+// Of a connection. An operator's program has one or two.
+constexpr int kMostCalls = 100;
+// A request of gRPC's health service names a service.
+constexpr int kMostHealthBytes = 4 << 10;
 // How long the last answers may take to reach their readers.
 constexpr std::chrono::milliseconds kSideCloseTime{100};
 
@@ -22,8 +26,11 @@ absl::StatusOr<std::unique_ptr<SideListener>> SideListener::Start(const ServerCo
   listener->address_ = std::move(options.address);
   grpc::EnableDefaultHealthCheckService(options.has_health);
   grpc::ServerBuilder builder;
-  builder.SetMaxReceiveMessageSize(config.max_receive_bytes);
+  builder.SetMaxReceiveMessageSize(options.service != nullptr ? config.max_receive_bytes
+                                                              : kMostHealthBytes);
   builder.SetMaxSendMessageSize(config.max_send_bytes);
+  LeaveOutCompression(builder);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostCalls);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, config.handshake_timeout_ms);
   builder.RegisterService(options.service != nullptr ? options.service : &listener->nothing_);
   if (options.has_health || !config.identity_file.empty()) LeaveOutReflection(builder);
@@ -31,10 +38,14 @@ absl::StatusOr<std::unique_ptr<SideListener>> SideListener::Start(const ServerCo
   listener->server_ = builder.BuildAndStart();
   if (listener->server_ == nullptr) return absl::InternalError("gRPC does not start");
   listener->acceptor_options_ = {
-      .max_connections = kMostConnections,
-      .max_connections_per_peer = kMostConnections,
+      .max_connections = SidePlaces(),
+      .max_connections_per_peer = SidePlacesOfPeer(),
       .handshake_timeout = std::chrono::milliseconds(config.handshake_timeout_ms),
-      .first_bytes = FirstBytes(options.tls)};
+      .first_bytes = FirstBytes(options.tls),
+      .watches_floods = options.tls == nullptr,
+      .is_idle = [busy = options.busy_ports](int fd) {
+        return busy == nullptr || !busy->Has(PeerPort(fd));
+      }};
   return listener;
 }
 

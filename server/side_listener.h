@@ -11,6 +11,7 @@
 #include "grpcpp/grpcpp.h"
 #include "server/accept/acceptor.h"
 #include "server/accept/connection_stats.h"
+#include "server/busy_ports.h"
 #include "server/config/server_config.h"
 #include "server/listening.h"
 
@@ -23,6 +24,8 @@ class SideListener {
     std::shared_ptr<TlsSource> tls;    // null: plain text
     grpc::Service* service = nullptr;  // outlives the listener
     bool has_health = false;
+    // Of clients whose connections keep their places; null: none do. Outlives the listener.
+    const BusyPorts* busy_ports = nullptr;
   };
 
   // Answers from Accept on, until it is destroyed. INTERNAL when gRPC does not start.

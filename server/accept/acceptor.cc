@@ -1,3 +1,4 @@
+// Long because one thread accepts, waits, refuses and gives places away.
 #include "server/accept/acceptor.h"
 
 #include <poll.h>
@@ -32,6 +33,9 @@ constexpr milliseconds kHurriedSweepInterval{20};
 // Between looks whether handshakes have ended, while connections wait for their places.
 constexpr milliseconds kReadyInterval{20};
 constexpr int kAcceptsInARow = 64;
+// For how long nobody loses his place: what came with a connection is read meanwhile, and a flood
+// passes at so many connections in this time as there are places.
+constexpr milliseconds kLeastStay{4};
 
 std::string ErrorText(int error) { return std::system_category().message(error); }
 
@@ -132,6 +136,7 @@ void Acceptor::Run() {
     const Clock::time_point now = Clock::now();
     CloseOverdue(now);
     if (paused_ && now >= resume_at_) Resume();
+    if (held_.has_value() && now >= hold_until_) EndHold();
     if (now - last_sweep_ >= kSweepInterval) Sweep(now);
     HandOverReady();
     stats_.silent = static_cast<int64_t>(table_.silent().size());
@@ -146,6 +151,7 @@ int Acceptor::WaitTime(Clock::time_point now) const {
   Clock::time_point due = Clock::time_point::max();
   if (const auto deadline = table_.NextDeadline()) due = *deadline;
   if (paused_) due = std::min(due, resume_at_);
+  if (held_.has_value()) due = std::min(due, hold_until_);
   if (table_.num_handed_over() > 0 || !accepting_) {
     due = std::min(due, last_sweep_ + kSweepInterval);
   }
@@ -156,7 +162,7 @@ int Acceptor::WaitTime(Clock::time_point now) const {
 }
 
 void Acceptor::AcceptAll(int listener) {
-  for (int i = 0; i < kAcceptsInARow && !paused_; ++i) {
+  for (int i = 0; i < kAcceptsInARow && !paused_ && !held_.has_value(); ++i) {
     if (!AcceptOne(listener)) return;
   }
 }
@@ -173,31 +179,85 @@ bool Acceptor::AcceptOne(int listener) {
     return OnAcceptError(listener, error);
   }
   pause_ = milliseconds(0);
-  const std::string peer = PeerKey(address);
   // The descriptor may be in the table still, for a connection whose end nobody has noticed.
   table_.Remove(fd.get());
-  if (!FindPlace(address, peer)) return true;
+  return Seat({std::move(fd), address, PeerKey(address)});
+}
+
+bool Acceptor::Seat(Newcomer newcomer) {
+  switch (FindPlace(newcomer)) {
+    case Place::kNone:
+      return true;
+    case Place::kLater:
+      Hold(std::move(newcomer));
+      return false;
+    case Place::kFound:
+      break;
+  }
+  UniqueFd& fd = newcomer.fd;
   // Edge-triggered: bytes that stay unread must not wake the thread again and again.
   if (!Register(epoll_.get(), EPOLL_CTL_ADD, fd.get(), EPOLLIN | EPOLLRDHUP | EPOLLET)) {
     CountAcceptError(errno);
     Pause();
     return false;
   }
-  table_.Add(fd.Release(), peer, Clock::now() + options_.handshake_timeout);
+  table_.Add(fd.Release(), newcomer.peer, Clock::now() + options_.handshake_timeout);
   return true;
 }
 
-bool Acceptor::FindPlace(const sockaddr_storage& address, const std::string& peer) {
-  if (!table_.full() && !table_.IsFullFor(peer)) return true;
-  if (const auto now = Clock::now(); now - last_sweep_ >= kHurriedSweepInterval) {
+void Acceptor::Hold(Newcomer newcomer) {
+  held_ = std::move(newcomer);
+  hold_until_ = Clock::now() + kLeastStay;
+  Listen(false);
+}
+
+void Acceptor::EndHold() {
+  Newcomer newcomer = *std::exchange(held_, std::nullopt);
+  if (!paused_) Listen(true);
+  Seat(std::move(newcomer));
+}
+
+Acceptor::Place Acceptor::FindPlace(const Newcomer& newcomer) {
+  const std::string& peer = newcomer.peer;
+  if (!table_.full() && !table_.IsFullFor(peer)) return Place::kFound;
+  const auto now = Clock::now();
+  if (now - last_sweep_ >= kHurriedSweepInterval) {
     Sweep(now);
-    if (!table_.full() && !table_.IsFullFor(peer)) return true;
+    if (!table_.full() && !table_.IsFullFor(peer)) return Place::kFound;
   }
-  const auto silent = table_.IsFullFor(peer) ? table_.OldestSilentOf(peer) : table_.OldestSilent();
-  if (silent.has_value()) {
-    CloseSilent(*silent, Refusal::kDisplaced);
-    return true;
+  auto goes = NextToGo(peer);
+  // One whose bytes have come is not silent: this thread may have been late to read them.
+  while (options_.is_idle != nullptr && goes.has_value() && table_.IsSilent(*goes) &&
+         !table_.IsReady(*goes)) {
+    OnEvent(*goes, 0);
+    if (!table_.full() && !table_.IsFullFor(peer)) return Place::kFound;
+    const auto before = std::exchange(goes, NextToGo(peer));
+    if (goes == before) break;
   }
+  if (!goes.has_value()) {
+    Refuse(newcomer);
+    return Place::kNone;
+  }
+  const auto since = table_.DeadlineOf(*goes) - options_.handshake_timeout;
+  if (options_.is_idle != nullptr && now - since < kLeastStay) return Place::kLater;
+  if (table_.IsSilent(*goes)) {
+    CloseSilent(*goes, Refusal::kDisplaced);
+  } else {
+    EndIdle(*goes);
+  }
+  return Place::kFound;
+}
+
+std::optional<int> Acceptor::NextToGo(const std::string& peer) {
+  const bool is_full_for_peer = table_.IsFullFor(peer);
+  const auto silent = is_full_for_peer ? table_.OldestSilentOf(peer) : table_.OldestSilent();
+  if (options_.is_idle == nullptr) return silent;
+  const auto idle = table_.OldestIdle(is_full_for_peer ? &peer : nullptr, options_.is_idle);
+  if (!idle.has_value() || !silent.has_value()) return idle.has_value() ? idle : silent;
+  return table_.DeadlineOf(*silent) < table_.DeadlineOf(*idle) ? silent : idle;
+}
+
+void Acceptor::Refuse(const Newcomer& newcomer) {
   if (table_.full() && table_.silent().empty()) {
     stats_.Count(Refusal::kLimit);
     limit_error_.Log(fmt::format(
@@ -205,14 +265,13 @@ bool Acceptor::FindPlace(const sockaddr_storage& address, const std::string& pee
         "allow",
         table_.limit()));
     SetAccepting(false);
-  } else {
-    stats_.Count(Refusal::kPeerLimit);
-    peer_limit_error_.Log(
-        fmt::format("refused a connection of {}: {} of its address are open, as many as "
-                    "max_connections_per_peer allows",
-                    AddressText(address), options_.max_connections_per_peer));
+    return;
   }
-  return false;
+  stats_.Count(Refusal::kPeerLimit);
+  peer_limit_error_.Log(
+      fmt::format("refused a connection of {}: {} of its address are open, as many as "
+                  "max_connections_per_peer allows",
+                  AddressText(newcomer.address), options_.max_connections_per_peer));
 }
 
 void Acceptor::OnEvent(int fd, uint32_t events) {
@@ -247,7 +306,7 @@ bool Acceptor::TryHandOver(int fd) {
     handing_over.emplace(*handshakes_, fd, identity, peer, now);
   }
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
-  table_.HandOver(fd, identity);
+  table_.HandOver(fd, identity, now + options_.handshake_timeout);
   if (options_.watches_floods) WatchReceived(fd, identity, stats_);
   ++stats_.accepted;
   hand_over_(fd);
@@ -293,6 +352,15 @@ void Acceptor::CloseSilent(int fd, Refusal reason) {
   close(fd);  // which ends its watching too
 }
 
+void Acceptor::EndIdle(int fd) {
+  // Its owner may have closed it just now, and its number may be another connection's.
+  if (SocketIdentity(fd) == table_.IdentityOf(fd)) {
+    shutdown(fd, SHUT_RDWR);
+    stats_.Count(Refusal::kDisplaced);
+  }
+  table_.Remove(fd);
+}
+
 void Acceptor::CloseOverdue(Clock::time_point now) {
   for (auto due = table_.NextDeadline(); due.has_value() && *due <= now;
        due = table_.NextDeadline()) {
@@ -315,6 +383,10 @@ bool Acceptor::OnAcceptError(int listener, int error) {
       CloseSilent(*silent, Refusal::kDisplaced);
       return true;
     }
+    // So does an idle one, once its owner has closed it.
+    if (options_.is_idle != nullptr) {
+      if (const auto idle = table_.OldestIdle(nullptr, options_.is_idle)) EndIdle(*idle);
+    }
   } else if (accepting_) {
     return false;
   }
@@ -332,16 +404,18 @@ void Acceptor::Pause() {
   pause_ = std::clamp(2 * pause_, kFirstPause, kLongestPause);
   resume_at_ = Clock::now() + pause_;
   paused_ = true;
+  Listen(false);
+}
+
+void Acceptor::Listen(bool on) {
   for (const UniqueFd& listener : sockets_.sockets) {
-    Register(epoll_.get(), EPOLL_CTL_MOD, listener.get(), 0);
+    Register(epoll_.get(), EPOLL_CTL_MOD, listener.get(), on ? uint32_t{EPOLLIN} : 0);
   }
 }
 
 void Acceptor::Resume() {
   paused_ = false;
-  for (const UniqueFd& listener : sockets_.sockets) {
-    Register(epoll_.get(), EPOLL_CTL_MOD, listener.get(), EPOLLIN);
-  }
+  Listen(!held_.has_value());
   // This tells whether there is a free descriptor, also when nobody waits.
   for (const UniqueFd& listener : sockets_.sockets) AcceptAll(listener.get());
   if (!paused_ && !table_.full()) SetAccepting(true);

@@ -41,15 +41,19 @@ struct AcceptorOptions {
   std::string_view first_bytes = kHttp2Preface;  // of a connection; outlives the acceptor
   // Whether clients that flood a connection lose it (receive_watch.h); of kHttp2Preface.
   bool watches_floods = false;
+  // Whether one that was handed over does nothing for its client, so that its place may be a new
+  // one's; null: none does. Called on the acceptor's thread.
+  std::function<bool(int fd)> is_idle;
   // Unfinished handshakes of those that are handed over; 0: any number. Of kTlsHandshake.
   int32_t max_handshakes = 0;
 };
 
 // A connection is silent until the bytes that a client must begin with have come; it is then handed
 // over, with these bytes still to be read. A silent one is closed after the handshake timeout, and
-// sooner when its place is needed. Without a free place a new connection is closed at once. One
-// that would have more handshakes than may be unfinished at once waits, as a silent one, for its
-// turn.
+// sooner when its place is needed. Where idle ones are known, the one that came first of the silent
+// and the idle gives its place, and nobody before he has had it for a moment: new ones wait.
+// Without a free place a new connection is closed at once. One that would have more handshakes than
+// may be unfinished at once waits, as a silent one, for its turn.
 class Acceptor {
  public:
   // `hand_over` owns the descriptor that it gets, a socket that does not block. `on_accepting` is
@@ -80,8 +84,24 @@ class Acceptor {
   void AcceptAll(int listener);
   // Accepts one connection. False when there is nothing more to accept for now.
   bool AcceptOne(int listener);
-  // Makes room for a connection. False, counted, when there is none.
-  bool FindPlace(const sockaddr_storage& address, const std::string& peer);
+  struct Newcomer {
+    UniqueFd fd;
+    sockaddr_storage address;
+    std::string peer;
+  };
+  enum class Place : uint8_t { kFound, kNone, kLater };
+  // Makes room for a connection. kNone, counted, when there is none; kLater: whoever may have to
+  // give his has had it for too short a time.
+  Place FindPlace(const Newcomer& newcomer);
+  // Gives it its place. False when that cannot be done for now.
+  bool Seat(Newcomer newcomer);
+  std::optional<int> NextToGo(const std::string& peer);
+  void Refuse(const Newcomer& newcomer);
+  // Nothing is accepted until the newcomer has its place.
+  void Hold(Newcomer newcomer);
+  void EndHold();
+  // Whether the sockets tell of connections that may be accepted.
+  void Listen(bool on);
   void OnEvent(int fd, uint32_t events);
   // A connection has spoken. False: there is no place for its handshake.
   bool TryHandOver(int fd);
@@ -90,6 +110,8 @@ class Acceptor {
   // Closes a connection that begins with something else than it must.
   void CloseStranger(int fd, std::string_view begin);
   void CloseSilent(int fd, Refusal reason);
+  // Of one that was handed over: its owner sees the end and closes it.
+  void EndIdle(int fd);
   void CloseOverdue(Clock::time_point now);
   // Notices the connections that gRPC has closed.
   void Sweep(Clock::time_point now);
@@ -118,6 +140,8 @@ class Acceptor {
   bool paused_ = false;
   std::chrono::milliseconds pause_{0};
   Clock::time_point resume_at_;
+  std::optional<Newcomer> held_;  // waits for a place
+  Clock::time_point hold_until_;
   Clock::time_point last_sweep_;
   RareError limit_error_;
   RareError peer_limit_error_;

@@ -4,6 +4,12 @@
 #include <iterator>
 
 namespace beamline {
+namespace {
+
+// A connection that is asked whether it is idle costs some 0.1 us.
+constexpr int kMostLooks = 64;
+
+}  // namespace
 
 bool ConnectionTable::IsFullFor(const std::string& peer) const {
   const auto it = peers_.find(peer);
@@ -19,11 +25,14 @@ void ConnectionTable::Add(int fd, const std::string& peer, TimePoint deadline) {
   ++counts.num_silent;
 }
 
-void ConnectionTable::HandOver(int fd, uint64_t identity) {
+void ConnectionTable::HandOver(int fd, uint64_t identity, std::optional<TimePoint> deadline) {
   const auto it = connections_.find(fd);
   if (it == connections_.end()) return;
   EndSilence(it->second);
   it->second.identity = identity;
+  if (deadline.has_value()) it->second.deadline = *deadline;
+  spoken_.push_back(fd);
+  it->second.spoken_place = std::prev(spoken_.end());
 }
 
 void ConnectionTable::SetReady(int fd) {
@@ -69,6 +78,28 @@ std::optional<int> ConnectionTable::OldestSilentOf(const std::string& peer) cons
                        [&](int fd) { return connections_.at(fd).peer == peer; });
 }
 
+std::optional<int> ConnectionTable::OldestIdle(const std::string* peer,
+                                               const std::function<bool(int)>& is_idle) {
+  int num_looks = 0;
+  const auto end = spoken_.end();
+  std::list<int> busy;
+  std::optional<int> found;
+  for (auto it = spoken_.begin(); it != end && num_looks < kMostLooks && !found.has_value();) {
+    const auto next = std::next(it);
+    if (peer == nullptr || connections_.at(*it).peer == *peer) {
+      ++num_looks;
+      if (is_idle(*it)) {
+        found = *it;
+      } else {
+        busy.splice(busy.end(), spoken_, it);
+      }
+    }
+    it = next;
+  }
+  spoken_.splice(spoken_.end(), busy);
+  return found;
+}
+
 std::optional<ConnectionTable::TimePoint> ConnectionTable::NextDeadline() const {
   if (silent_.empty()) return std::nullopt;
   return connections_.at(silent_.front()).deadline;
@@ -85,6 +116,7 @@ void ConnectionTable::EndSilence(Connection& connection) {
 
 void ConnectionTable::Forget(Connection& connection) {
   EndSilence(connection);
+  if (connection.spoken_place.has_value()) spoken_.erase(*connection.spoken_place);
   const auto counts = peers_.find(connection.peer);
   if (--counts->second.num_connections == 0) peers_.erase(counts);
 }

@@ -31,8 +31,9 @@ class ConnectionTable {
   // by whoever had it, and is the new connection's now.
   void Add(int fd, const std::string& peer, TimePoint deadline);
   // A silent connection has spoken, and belongs to somebody else now. `identity` tells it from
-  // whatever gets the same number later.
-  void HandOver(int fd, uint64_t identity);
+  // whatever gets the same number later. `deadline`: its new one, as it begins anew; else the old
+  // one.
+  void HandOver(int fd, uint64_t identity, std::optional<TimePoint> deadline = std::nullopt);
   // A silent connection has spoken, and waits to be handed over; silent otherwise. Once.
   void SetReady(int fd);
   // No effect on one that is not there.
@@ -47,6 +48,13 @@ class ConnectionTable {
   // The silent connection that has been there the longest: of all, or of a peer.
   std::optional<int> OldestSilent() const;
   std::optional<int> OldestSilentOf(const std::string& peer) const;
+  // The handed over connection that has been there the longest of those for which `is_idle` is
+  // true: of all, or of a peer. Of very many that are not idle the longest there are looked at;
+  // their turn comes again when the others have had theirs.
+  std::optional<int> OldestIdle(const std::string* peer, const std::function<bool(int)>& is_idle);
+  // REQUIRES: `fd` is there.
+  TimePoint DeadlineOf(int fd) const { return connections_.at(fd).deadline; }
+  uint64_t IdentityOf(int fd) const { return connections_.at(fd).identity; }
   // The deadline of OldestSilent(). Deadlines are given in ascending order.
   std::optional<TimePoint> NextDeadline() const;
   const std::list<int>& silent() const { return silent_; }
@@ -59,8 +67,9 @@ class ConnectionTable {
     std::string peer;
     TimePoint deadline;
     uint64_t identity = 0;
-    std::optional<std::list<int>::iterator> place;        // in silent_, while it is
-    std::optional<std::list<int>::iterator> ready_place;  // in ready_, while it is
+    std::optional<std::list<int>::iterator> place;         // in silent_, while it is
+    std::optional<std::list<int>::iterator> spoken_place;  // in spoken_, once it is
+    std::optional<std::list<int>::iterator> ready_place;   // in ready_, while it is
   };
   struct Peer {
     int32_t num_connections = 0;
@@ -75,7 +84,8 @@ class ConnectionTable {
   absl::flat_hash_map<int, Connection> connections_;  // by descriptor
   absl::flat_hash_map<std::string, Peer> peers_;      // those with a connection
   std::list<int> silent_;                             // in the order of their arrival
-  std::list<int> ready_;                              // in the order in which they spoke
+  std::list<int> spoken_;  // those handed over, in the order of their turn
+  std::list<int> ready_;   // in the order in which they spoke
 };
 
 }  // namespace beamline

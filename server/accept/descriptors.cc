@@ -12,8 +12,11 @@ namespace beamline {
 namespace {
 
 constexpr rlim_t kMostDescriptors = 1 << 20;
-// For /metrics (its threads and their queue), files that are read, and what libraries open.
+// For files that are read, and what libraries open.
 constexpr int64_t kReserve = 64;
+// So many that a flood of thousands passes within 0.1 s, and nobody in it loses his place before he
+// has been answered.
+constexpr rlim_t kMostSidePlaces = 512;
 
 }  // namespace
 
@@ -36,13 +39,23 @@ int64_t CountOpenDescriptors() {
   return count;
 }
 
-absl::StatusOr<int32_t> ConnectionsThatFit(int32_t wanted, int32_t num_listeners) {
+int32_t SidePlaces() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMostSidePlaces;
+  return static_cast<int32_t>(std::clamp<rlim_t>(limit.rlim_cur / 16, 8, kMostSidePlaces));
+}
+
+int32_t SidePlacesOfPeer() { return SidePlaces() * 3 / 4; }
+
+absl::StatusOr<int32_t> ConnectionsThatFit(int32_t wanted, int32_t num_listeners,
+                                           int32_t num_side_listeners) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return wanted;
   const int64_t open = CountOpenDescriptors();
   const int64_t left = static_cast<int64_t>(limit.rlim_cur) - open;
   // Even of a small limit connections get three quarters.
-  const int64_t fit = (left - std::min(kReserve, left / 4)) / num_listeners;
+  const int64_t reserve = kReserve + int64_t{num_side_listeners} * SidePlaces();
+  const int64_t fit = (left - std::min(reserve, left / 4)) / num_listeners;
   if (fit < 1) {
     return absl::UnavailableError(
         fmt::format("the limit of open files (ulimit -n) is {}, of which {} are open already; "

@@ -32,4 +32,16 @@ std::string AddressText(const sockaddr_storage& address) {
   return text.data();
 }
 
+int PeerPort(int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
+  if (address.ss_family == AF_INET6) {
+    return ntohs(reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port);
+  }
+  return address.ss_family == AF_INET
+             ? ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port)
+             : 0;
+}
+
 }  // namespace beamline

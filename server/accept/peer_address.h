@@ -12,5 +12,7 @@ namespace beamline {
 std::string PeerKey(const sockaddr_storage& address);
 // "10.0.0.7", "2001:db8::1".
 std::string AddressText(const sockaddr_storage& address);
+// Of the other end of a connection; 0: it has none.
+int PeerPort(int fd);
 
 }  // namespace beamline

@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "base/worker_pool.h"
+#include "server/busy_ports.h"
 #include "server/calls/unary_call.h"
 #include "server/model_root.h"
 
@@ -36,12 +38,15 @@ class ModelAdmin {
   // Runs `work` on another thread; RESOURCE_EXHAUSTED when too many are under way, UNAVAILABLE
   // after Finish.
   absl::Status Run(std::function<void()> work);
+  // Of clients that wait for what runs.
+  BusyPorts& busy_ports() { return busy_ports_; }
   // Waits until what runs is done.
   void Finish();
 
  private:
   const ModelRoot root_;
   const Defaults defaults_;
+  BusyPorts busy_ports_;
   std::mutex mutex_;  // guards all below
   std::condition_variable idle_;
   int running_ = 0;
@@ -49,12 +54,27 @@ class ModelAdmin {
   WorkerPool workers_{kMostAtOnce};  // last: its end waits for what runs
 };
 
-class LoadModelCall final : public UnaryCall {
+class AdminCall : public UnaryCall {
+ public:
+  // Whoever asks has `port`; before the call starts.
+  void Hold(int port) { held_.emplace(admin_.busy_ports(), port); }
+
+ protected:
+  AdminCall(ServiceContext& services, Rpc rpc, ModelAdmin& admin, grpc::ByteBuffer* response)
+      : UnaryCall(services, rpc, response), admin_(admin) {}
+
+  ModelAdmin& admin_;
+
+ private:
+  std::optional<BusyPorts::Holder> held_;
+};
+
+class LoadModelCall final : public AdminCall {
  public:
   static constexpr Rpc kRpc = Rpc::kLoadModel;
 
   LoadModelCall(ServiceContext& services, ModelAdmin& admin, grpc::ByteBuffer* response)
-      : UnaryCall(services, kRpc, response), admin_(admin) {}
+      : AdminCall(services, kRpc, admin, response) {}
   // To be called once, within the service's method.
   void Start(const grpc::ByteBuffer& buffer);
 
@@ -62,16 +82,15 @@ class LoadModelCall final : public UnaryCall {
   absl::Status Prepare(const grpc::ByteBuffer& buffer);
   void Load();
 
-  ModelAdmin& admin_;
   ModelOptions options_;
 };
 
-class UnloadModelCall final : public UnaryCall {
+class UnloadModelCall final : public AdminCall {
  public:
   static constexpr Rpc kRpc = Rpc::kUnloadModel;
 
   UnloadModelCall(ServiceContext& services, ModelAdmin& admin, grpc::ByteBuffer* response)
-      : UnaryCall(services, kRpc, response), admin_(admin) {}
+      : AdminCall(services, kRpc, admin, response) {}
   // To be called once, within the service's method.
   void Start(const grpc::ByteBuffer& buffer);
 
@@ -79,18 +98,17 @@ class UnloadModelCall final : public UnaryCall {
   absl::Status Prepare(const grpc::ByteBuffer& buffer);
   void Unload();
 
-  ModelAdmin& admin_;
   std::string name_;
   int32_t version_ = 0;
   std::chrono::milliseconds grace_{0};
 };
 
-class RestartReplicaCall final : public UnaryCall {
+class RestartReplicaCall final : public AdminCall {
  public:
   static constexpr Rpc kRpc = Rpc::kRestartReplica;
 
   RestartReplicaCall(ServiceContext& services, ModelAdmin& admin, grpc::ByteBuffer* response)
-      : UnaryCall(services, kRpc, response), admin_(admin) {}
+      : AdminCall(services, kRpc, admin, response) {}
   // To be called once, within the service's method.
   void Start(const grpc::ByteBuffer& buffer);
 
@@ -98,7 +116,6 @@ class RestartReplicaCall final : public UnaryCall {
   absl::Status Prepare(const grpc::ByteBuffer& buffer);
   void Restart();
 
-  ModelAdmin& admin_;
   std::string name_;
   int32_t version_ = 0;
   int32_t replica_ = 0;

@@ -286,6 +286,7 @@ std::optional<HttpAnswer> HttpConnection::CheckSyntax() {
 
 void HttpConnection::TakeRequest() {
   state_ = State::kBusy;
+  idle_ = false;
   Disarm();
   request_.body = std::move(parser_->get().body());
   parser_.reset();
@@ -395,6 +396,7 @@ void HttpConnection::Queue(Outgoing outgoing) {
     // Before the client has its answer, so that what it sends next finds the place.
     request_.body = std::string();
     UnchargeBody();
+    if (shared_.options.gives_place_unread) idle_ = true;
   }
   queue_.push_back(std::move(outgoing));
   if (!writing_) WriteNext();
@@ -455,6 +457,7 @@ void HttpConnection::FailQueue() {
 
 void HttpConnection::Finish() {
   gone_ = nullptr;
+  idle_ = true;
   has_begun_answer_ = false;
   is_head_method_ = false;
   request_ = HttpRequest();

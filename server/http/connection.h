@@ -52,6 +52,8 @@ class HttpConnection final : public Exchange, public std::enable_shared_from_thi
   // Ends it: at once when it waits for a request, else with the answer that is under way, or
   // without it.
   void End(bool at_once);
+  // Whether nothing is lost but time when it ends now: no request is being answered.
+  bool is_idle() const { return idle_; }
 
   const HttpRequest& request() const override { return request_; }
   void Answer(HttpAnswer answer, Sent sent) override;
@@ -121,6 +123,7 @@ class HttpConnection final : public Exchange, public std::enable_shared_from_thi
   std::string subject_;
 
   State state_ = State::kHandshake;
+  std::atomic<bool> idle_{true};
   std::array<char, 8192> incoming_;  // of the read under way
   std::string unparsed_;
   bool reading_ = false;

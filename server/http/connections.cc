@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
 #include "server/http/connection.h"
 #include "spdlog/spdlog.h"
@@ -84,11 +85,28 @@ class Connections final : public HttpConnections {
     {
       std::lock_guard lock(mutex_);
       const uint64_t number = next_number_++;
+      by_fd_[fd] = number;
       connection = std::make_shared<HttpConnection>(io_, fd, tls, shared_,
                                                     [this, number] { Forget(number); });
       connections_.emplace(number, connection);
     }
     connection->Start();
+  }
+
+  bool IsIdle(int fd) override {
+    std::shared_ptr<HttpConnection> connection;
+    {
+      std::lock_guard lock(mutex_);
+      const auto number = by_fd_.find(fd);
+      if (number == by_fd_.end()) return false;
+      const auto found = connections_.find(number->second);
+      if (found == connections_.end()) {  // it has ended: whatever has its descriptor is not ours
+        by_fd_.erase(number);
+        return false;
+      }
+      connection = found->second.lock();
+    }
+    return connection != nullptr && connection->is_idle();
   }
 
   void StartDraining() override { shared_.draining = true; }
@@ -138,6 +156,8 @@ class Connections final : public HttpConnections {
   std::mutex mutex_;  // guards all below but the threads
   std::condition_variable ended_;
   std::map<uint64_t, std::weak_ptr<HttpConnection>> connections_;
+  // The numbers of connections by their descriptors, those of some that have ended too.
+  absl::flat_hash_map<int, uint64_t> by_fd_;
   uint64_t next_number_ = 0;
   std::shared_ptr<const TlsMaterial> material_;  // of context_
   TlsContext context_;

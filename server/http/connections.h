@@ -25,6 +25,9 @@ class HttpConnections {
 
   // Any thread. Owns the descriptor.
   virtual void Take(int fd) = 0;
+  // Whether the connection owes its client nothing, so that its place may be a new one's. On the
+  // thread that calls Take.
+  virtual bool IsIdle(int fd) = 0;
   // From now on each answer ends its connection.
   virtual void StartDraining() = 0;
   // Closes those that wait for a request, gives others `time` for their answers.

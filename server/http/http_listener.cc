@@ -42,7 +42,9 @@ HttpListener::HttpListener(const ServerConfig& config, OpenAddress address, bool
                         .handshake_timeout = milliseconds(config.handshake_timeout_ms),
                         .first_bytes = has_tls ? kTlsHandshake : kAnyByte,
                         .max_handshakes = has_tls ? config.max_handshakes : 0},
-      handler_(services, std::move(is_serving)) {}
+      handler_(services, std::move(is_serving)) {
+  acceptor_options_.is_idle = [this](int fd) { return connections_->IsIdle(fd); };
+}
 
 HttpListener::~HttpListener() { acceptor_.reset(); }
 

@@ -19,6 +19,9 @@ struct HttpOptions {
   // It has that time, and the time of its bytes at so many a second, for an answer or a piece.
   size_t least_bytes_per_second = 256 << 10;
   std::chrono::milliseconds idle_time{600000};  // between requests; 0: for ever
+  // Whether a connection gives its place to a new one while its client has an answer still to read;
+  // otherwise only where none is owed.
+  bool gives_place_unread = false;
   std::chrono::milliseconds age{0};  // after which a connection ends with its answer; 0: never
 };
 

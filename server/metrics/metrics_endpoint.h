@@ -1,4 +1,5 @@
-// The HTTP server behind /metrics.
+// The HTTP server behind /metrics. Whoever connects and asks for nothing holds no thread and, when
+// others come, no place.
 #pragma once
 
 #include <memory>
@@ -6,7 +7,6 @@
 
 #include "absl/status/statusor.h"
 #include "prometheus/collectable.h"
-#include "prometheus/exposer.h"
 
 namespace beamline {
 
@@ -16,16 +16,9 @@ class MetricsEndpoint {
   static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Listen(
       const std::string& host, int port, std::shared_ptr<prometheus::Collectable> metrics);
   // Closes the port, at once.
-  ~MetricsEndpoint();
+  virtual ~MetricsEndpoint() = default;
 
-  int port() const { return port_; }
-
- private:
-  MetricsEndpoint() = default;
-
-  std::string host_;
-  int port_ = 0;
-  std::unique_ptr<prometheus::Exposer> exposer_;
+  virtual int port() const = 0;
 };
 
 }  // namespace beamline

@@ -214,7 +214,8 @@ TEST(Connections, AWantOfDescriptorsIsToldAndPasses) {
 }
 
 TEST(Connections, HalfARequestDoesNotHoldUpAScrape) {
-  for (const int count : {2, 40}) {  // 40: more than there are threads
+  RaiseOwnLimit();
+  for (const int count : {2, 900}) {  // 900: more than there are places
     ServerProcess server(WithModel({}));
     std::vector<RawConnection> half_open;
     for (int i = 0; i < count; ++i) {
@@ -224,7 +225,7 @@ TEST(Connections, HalfARequestDoesNotHoldUpAScrape) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     const auto begin = std::chrono::steady_clock::now();
     EXPECT_THAT(server.Scrape(), HasSubstr("beamline_replica_up"));
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(count == 2 ? 2 : 12));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
     // Nor an end.
     half_open.emplace_back(server.metrics_port());
     ASSERT_TRUE(half_open.back().Send("GET "));

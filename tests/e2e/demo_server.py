@@ -35,12 +35,13 @@ class Server:
             ["beamline-server", *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log, text=True,
             env=dict(os.environ, **(environment or {})))
         line = self.process.stdout.readline()
-        match = re.search(r"serving on (\S+) \(metrics ([^\s,)]+)(?:, admin ([^\s,)]+))?(?:, http ([^\s)]+))?\)", line)
+        match = re.search(r"serving on (\S+) \(metrics ([^\s,)]+)(?:, admin ([^\s,)]+))?(?:, health ([^\s,)]+))?(?:, http ([^\s)]+))?\)",
+                          line)
         if not match:
             self.process.kill()
             self.process.wait()
             raise RuntimeError(f"the server did not start: {line} {self.read_log()}")
-        self.address, self.metrics_url, self.admin_address, self.http_address = match.groups()
+        self.address, self.metrics_url, self.admin_address, self.health_address, self.http_address = match.groups()
 
     def read_log(self):
         with open(self.log_path, encoding="utf-8") as file:

@@ -1,17 +1,21 @@
 // LoadModel and UnloadModel at the admin address, over an engine that does what the test says.
 #include <gmock/gmock.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <future>
 #include <thread>
+#include <vector>
 
 #include "beamline/v1/inference.grpc.pb.h"
 #include "beamline/v1/models.grpc.pb.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "grpcpp/grpcpp.h"
+#include "server/accept/descriptors.h"
 #include "server/calls/admin_calls.h"
 #include "tests/scratch_path.h"
+#include "tests/server/accept/raw_connection.h"
 #include "tests/server/service_fixture.h"
 
 namespace beamline::model_admin_test {
@@ -226,6 +230,24 @@ TEST_F(ModelAdminTest, AClientThatGoesAwayEndsNoLoad) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   EXPECT_TRUE(client_->GetModel("m", kSoon).ok());
+}
+
+// Whoever waits for a load keeps his connection; others' idle ones give their places.
+TEST_F(ModelAdminTest, AFloodOfConnectionsEndsNoLoad) {
+  ServeAdmin();
+  engine_->HoldLoads(true);
+  auto load = std::async(std::launch::async, [&] { return Load("m").status(); });
+  engine_->WaitForLoads(1);
+  const std::string address = server_->admin_address();
+  std::vector<RawConnection> idle;
+  for (int i = 0; i < SidePlaces() + 50; ++i) {
+    idle.emplace_back(std::atoi(address.c_str() + address.rfind(':') + 1));
+    ASSERT_TRUE(idle.back().Send(Http2Hello()));
+  }
+  EXPECT_TRUE(idle.front().IsClosed());
+  EXPECT_TRUE(Client({.address = address}).ListModels(kSoon).ok());
+  engine_->HoldLoads(false);
+  EXPECT_TRUE(load.get().ok());
 }
 
 TEST_F(ModelAdminTest, SoManyAtOnceAndNoMore) {

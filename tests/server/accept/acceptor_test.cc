@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <atomic>
 #include <functional>
 #include <mutex>
 #include <utility>
@@ -190,6 +191,50 @@ TEST_F(AcceptorTest, APeerLeavesRoomForOthers) {
   EXPECT_EQ(refused(Refusal::kPeerLimit), 1u);
   Speaking("127.0.0.2");
   EXPECT_TRUE(told().empty());
+}
+
+TEST_F(AcceptorTest, IdleOnesGiveTheirPlaces) {
+  Listen();
+  std::atomic<int> busy = -1;
+  Start({.max_connections = 3, .is_idle = [&](int fd) { return fd != busy; }});
+  RawConnection first = Speaking();
+  busy = taken_.front().get();
+  RawConnection second = Speaking();
+  RawConnection silent(port_);
+  EXPECT_TRUE(Eventually([&] { return stats_.silent == 1; }));
+  // Who came first goes first, whether it has spoken or not, unless it is busy.
+  RawConnection third = Speaking();
+  EXPECT_TRUE(second.IsClosed());
+  RawConnection fourth = Speaking();
+  EXPECT_TRUE(silent.IsClosed());
+  RawConnection fifth = Speaking();
+  EXPECT_TRUE(third.IsClosed());
+  EXPECT_FALSE(first.IsClosed(std::chrono::milliseconds(50)));
+  acceptor_.reset();
+  EXPECT_EQ(refused(Refusal::kDisplaced), 3U);
+  EXPECT_EQ(refused(Refusal::kLimit) + refused(Refusal::kPeerLimit), 0U);
+}
+
+TEST_F(AcceptorTest, WhereAllAreBusyNewOnesAreRefused) {
+  Listen();
+  Start({.max_connections = 2, .is_idle = [](int) { return false; }});
+  RawConnection first = Speaking(), second = Speaking();
+  EXPECT_TRUE(RawConnection(port_).IsClosed());
+  EXPECT_FALSE(first.IsClosed(std::chrono::milliseconds(20)));
+  EXPECT_EQ(refused(Refusal::kLimit), 1U);
+}
+
+// Hundreds at once, and each gets to speak: nobody's place is taken before it was read.
+TEST_F(AcceptorTest, AFloodOfIdleOnesPasses) {
+  Listen();
+  Start({.max_connections = 64, .is_idle = [](int) { return true; }});
+  std::vector<RawConnection> open;
+  for (int i = 0; i < 300; ++i) {
+    open.emplace_back(port_);
+    ASSERT_TRUE(open.back().Send(Http2Hello()));
+  }
+  EXPECT_TRUE(Eventually([&] { return num_taken() == 300; })) << num_taken();
+  EXPECT_EQ(refused(Refusal::kDisplaced), 300U - 64U);
 }
 
 TEST_F(AcceptorTest, HandshakesWaitForTheirPlaces) {

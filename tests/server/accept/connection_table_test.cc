@@ -76,6 +76,46 @@ TEST(ConnectionTable, RemovesTheClosedOnesAmongThoseHandedOver) {
   EXPECT_TRUE(table.IsSilent(12));
 }
 
+TEST(ConnectionTable, TheIdleOneThatCameFirstGoes) {
+  ConnectionTable table(10, 10);
+  for (const int fd : {10, 11, 12, 13}) table.Add(fd, fd == 13 ? "b" : "a", At(fd));
+  std::set<int> busy;
+  const auto is_idle = [&](int fd) { return !busy.contains(fd); };
+  EXPECT_EQ(table.OldestIdle(nullptr, is_idle), std::nullopt);  // all are silent
+  for (const int fd : {10, 11, 13}) table.HandOver(fd, 100);
+  const std::string a = "a", b = "b", c = "c";
+  EXPECT_EQ(table.OldestIdle(nullptr, is_idle), 10);
+  EXPECT_EQ(table.OldestIdle(&b, is_idle), 13);
+  EXPECT_EQ(table.OldestIdle(&c, is_idle), std::nullopt);
+  busy = {10, 13};
+  EXPECT_EQ(table.OldestIdle(nullptr, is_idle), 11);
+  EXPECT_EQ(table.OldestIdle(&b, is_idle), std::nullopt);
+  busy.clear();
+  table.Remove(11);
+  EXPECT_EQ(table.DeadlineOf(10), At(10));
+  EXPECT_EQ(table.IdentityOf(10), 100u);
+  EXPECT_EQ(table.OldestIdle(&a, is_idle), 10);
+  table.RemoveClosed([](int, uint64_t) { return false; });
+  EXPECT_EQ(table.OldestIdle(nullptr, is_idle), std::nullopt);
+}
+
+TEST(ConnectionTable, ManyBusyOnesAreLookedAtInTurns) {
+  ConnectionTable table(1000, 1000);
+  for (int fd = 0; fd < 500; ++fd) {
+    table.Add(fd, "a", At(fd));
+    table.HandOver(fd, 1);
+  }
+  int looks = 0;
+  const auto is_idle = [&](int fd) {
+    ++looks;
+    return fd == 499;
+  };
+  int tries = 1;
+  while (!table.OldestIdle(nullptr, is_idle).has_value() && tries < 100) ++tries;
+  EXPECT_EQ(looks, 500);  // each once
+  EXPECT_GT(tries, 5);
+}
+
 TEST(ConnectionTable, ANumberThatComesAgainIsANewConnection) {
   ConnectionTable table(10, 10);
   table.Add(10, "a", At(1));

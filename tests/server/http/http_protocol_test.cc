@@ -203,12 +203,21 @@ TEST_F(HttpProtocolTest, ConnectionsOfOneAddressAreLimited) {
   config.max_connections_per_peer = 3;
   ServeHttp(config);
   std::vector<std::unique_ptr<HttpClient>> clients;
-  for (int i = 0; i < 3; ++i) {
+  for (size_t i = 0; i < 3; ++i) {
     clients.push_back(std::make_unique<HttpClient>(port_));
-    EXPECT_EQ(clients.back()->Get("/health").status, 200);
+    clients.back()->Send(HttpClient::Format("POST", "/v1/completions", kPrompt));
+    engine_->WaitForRequest(i);
   }
   EXPECT_TRUE(HttpClient(port_).IsClosed());
   EXPECT_EQ(metrics_->http().connections.refused[static_cast<size_t>(Refusal::kPeerLimit)], 1U);
+  for (size_t i = 0; i < 3; ++i) {
+    engine_->Finish(engine_->WaitForRequest(i), TextResult("t"));
+    EXPECT_EQ(clients[i]->Read().status, 200);
+  }
+  // They owe nothing any more: the one that came first makes room.
+  EXPECT_EQ(Get("/health").status, 200);
+  EXPECT_TRUE(clients[0]->IsClosed());
+  EXPECT_EQ(metrics_->http().connections.refused[static_cast<size_t>(Refusal::kDisplaced)], 1U);
   clients.clear();
   EXPECT_TRUE(ConnectionsBecome(0));
   EXPECT_EQ(Get("/health").status, 200);
