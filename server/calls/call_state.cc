@@ -132,8 +132,8 @@ void CallState::DescribeBy(const google::protobuf::Descriptor& type,
   if (named != nullptr) SetModel(named->name);
 }
 
-absl::Status CallState::Admit() {
-  absl::StatusOr<Admission::Permit> permit = services_.admission.Admit();
+absl::Status CallState::Admit(int32_t num_places) {
+  absl::StatusOr<Admission::Permit> permit = services_.admission.Admit(num_places);
   if (!permit.ok()) {
     services_.metrics.RecordRejection(absl::IsUnavailable(permit.status()) ? Rejection::kDraining
                                                                            : Rejection::kOverload);
@@ -192,7 +192,13 @@ void CallState::RecordRefusal(const absl::Status& refusal) {
   }
 }
 
+void CallState::GivePlaces() {
+  if (permit_.has_value()) permit_->GivePlaces();
+}
+
 google::rpc::Status CallState::Fail(const absl::Status& status) {
+  // Before the client hears of it, so that what it sends next finds the place.
+  GivePlaces();
   // Some refusals wait until a request's tokens are counted, and come as its answer.
   if (const auto reason = status.GetPayload(kRefusalPayload); reason.has_value()) {
     services_.metrics.RecordRejection(RejectionOf(std::string(*reason)));

@@ -81,8 +81,11 @@ class CallState {
   }
 
   ServiceContext& services() { return services_; }
-  // To be asked before any work is spent; counts refusals.
-  absl::Status Admit();
+  // To be asked before any work is spent; counts refusals. With `num_places` for other calls too
+  // that end with this one.
+  absl::Status Admit(int32_t num_places = 1);
+  // Others may have the call's places, as its end is certain; Fail gives them too.
+  void GivePlaces();
   // The same of a call with one request. INVALID_ARGUMENT, without a place among those that run,
   // where none has come: the client has gone, which makes the call a cancelled one, or it sends
   // none.

@@ -64,7 +64,8 @@ void CompletionCall::Run() {
   submitted_ = true;
   if (status.ok()) return WakeLocked(false);
   busy_ = true;  // nobody else's before all is submitted
-  const size_t index = items_.size() - 1;
+  const size_t index = num_submitted_;
+  items_.resize(index + 1);  // nobody heard of the others
   lock.unlock();
   Fail(index, status);
 }
@@ -84,20 +85,22 @@ absl::Status CompletionCall::ParseAndSubmit() {
                      : request_.stream ? "chat.completion.chunk"
                                        : "chat.completion",
            .created = NowInSeconds()};
-  if (request_.prompts.size() > 1) caller_.charge = OpenCharge(services_, caller_);
-  for (size_t i = 0; i < request_.prompts.size(); ++i) {
-    const Rpc rpc = request_.stream ? Rpc::kGenerateStream : Rpc::kGenerate;
-    if (i == 0) {
-      items_[0]->state.SetRpc(rpc);
-    } else {
-      auto item = std::make_unique<Item>(services_, rpc);
-      item->state.SetCaller(caller_);
-      std::lock_guard lock(mutex_);  // Cancel goes through them
-      items_.push_back(std::move(item));
+  const size_t num_prompts = request_.prompts.size();
+  const Rpc rpc = request_.stream ? Rpc::kGenerateStream : Rpc::kGenerate;
+  items_[0]->state.SetRpc(rpc);
+  if (num_prompts > 1) {
+    caller_.charge = OpenCharge(services_, caller_);
+    std::lock_guard lock(mutex_);  // Cancel goes through them
+    for (size_t i = 1; i < num_prompts; ++i) {
+      items_.push_back(std::make_unique<Item>(services_, rpc));
+      items_[i]->state.SetCaller(caller_);
     }
-    if (i > 0) BEAMLINE_RETURN_IF_ERROR(items_[i]->state.Admit());
-    BEAMLINE_RETURN_IF_ERROR(Submit(i, request_.Message(i)));
-    request_.prompts[i].Clear();  // the engine has it
+    // All, or nothing is begun. The first has its place.
+    BEAMLINE_RETURN_IF_ERROR(items_[1]->state.Admit(static_cast<int32_t>(num_prompts) - 1));
+  }
+  for (; num_submitted_ < num_prompts; ++num_submitted_) {
+    BEAMLINE_RETURN_IF_ERROR(Submit(num_submitted_, request_.Message(num_submitted_)));
+    request_.prompts[num_submitted_].Clear();  // the engine has it
   }
   return absl::OkStatus();
 }
@@ -155,10 +158,22 @@ void CompletionCall::Push(size_t index, GenerateDelta delta) {
 
 void CompletionCall::Finish(size_t index, absl::StatusOr<GenerateResult> result) {
   std::lock_guard lock(mutex_);
+  if (error_.has_value()) {
+    items_[index]->result = std::move(result);
+    if (AnyRunsLocked()) return;
+    services_.writers.PostBrief([self = shared_from_this()] { self->SendError(); });
+    return;
+  }
   const bool brief =
       !request_.stream && items_.size() == 1 && (!result.ok() || GenerateMethod::IsBrief(*result));
   items_[index]->result = std::move(result);
   WakeLocked(brief);
+}
+
+bool CompletionCall::AnyRunsLocked() const {
+  return std::ranges::any_of(items_, [](const std::unique_ptr<Item>& item) {
+    return item->handle != nullptr && !item->result.has_value();
+  });
 }
 
 bool CompletionCall::IsReadyLocked() const {
@@ -333,22 +348,30 @@ void CompletionCall::OnSent(bool sent, bool is_last) {
 
 void CompletionCall::Fail(size_t index, const absl::Status& status, std::string events) {
   std::vector<std::shared_ptr<RequestHandle>> handles;
+  google::rpc::Status error =
+      items_[index]->state.Fail(InOpenAiField(status, request_.names, index));
+  bool any_runs = false;
   {
     std::lock_guard lock(mutex_);
     over_ = true;
     for (size_t i = 0; i < items_.size(); ++i) {
-      if (i == index) continue;
-      items_[i]->state.SetUnsent();  // its answer goes with the error
+      if (i != index) items_[i]->state.SetUnsent();  // its answer goes with the error
       if (items_[i]->handle != nullptr) handles.push_back(items_[i]->handle);
     }
-    if (items_[index]->handle != nullptr) handles.push_back(items_[index]->handle);
+    error_events_ = std::move(events);
+    error_ = std::move(error);
+    any_runs = AnyRunsLocked();
   }
   for (const auto& handle : handles) handle->Cancel();
-  const google::rpc::Status error =
-      items_[index]->state.Fail(InOpenAiField(status, request_.names, index));
+  if (!any_runs) SendError();
+}
+
+void CompletionCall::SendError() {
+  for (const auto& item : items_) item->state.GivePlaces();
   const auto on_sent = [self = shared_from_this()](bool sent) { self->OnSent(sent, true); };
-  if (!has_begun_) return exchange_->Answer(ErrorAnswer(error), on_sent);
-  exchange_->Write(std::move(events) + Event(ErrorJson(error)) + Event(kDone), true, on_sent);
+  if (!has_begun_) return exchange_->Answer(ErrorAnswer(*error_), on_sent);
+  exchange_->Write(std::move(error_events_) + Event(ErrorJson(*error_)) + Event(kDone), true,
+                   on_sent);
 }
 
 }  // namespace beamline

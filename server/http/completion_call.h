@@ -62,7 +62,8 @@ class CompletionCall final : public std::enable_shared_from_this<CompletionCall>
   // From the engine.
   void Push(size_t index, GenerateDelta delta);
   void Finish(size_t index, absl::StatusOr<GenerateResult> result);
-  // Both REQUIRE mutex_.
+  // All REQUIRE mutex_.
+  bool AnyRunsLocked() const;
   bool IsReadyLocked() const;
   void WakeLocked(bool brief);
 
@@ -80,8 +81,10 @@ class CompletionCall final : public std::enable_shared_from_this<CompletionCall>
                                   nlohmann::ordered_json logprobs,
                                   nlohmann::ordered_json finish_reason);
   void OnSent(bool sent, bool is_last);
-  // The whole ends with this error of this prompt, behind `events` where it is a stream.
+  // The whole ends with this error of this prompt, behind `events` where it is a stream, once the
+  // engine has given up the others: who has read the error finds their places free.
   void Fail(size_t index, const absl::Status& status, std::string events = "");
+  void SendError();
   int64_t ChoiceIndex(size_t item, int64_t sequence) const;
   nlohmann::ordered_json NoUsageYet() const;
 
@@ -94,12 +97,15 @@ class CompletionCall final : public std::enable_shared_from_this<CompletionCall>
   std::vector<std::unique_ptr<Item>> items_;  // at least one from Start on; all once submitted_
   std::vector<v1::Usage> usages_;             // of those that have ended
   bool has_begun_ = false;                    // a piece of the stream has been sent
+  size_t num_submitted_ = 0;                  // prompts that the engine has
 
   std::mutex mutex_;        // guards all below, and items' handle, waiting and result
   bool submitted_ = false;  // all prompts are with the engine, or the call has failed
   bool busy_ = false;
   bool over_ = false;  // the end is on its way
   bool cancelled_ = false;
+  std::optional<google::rpc::Status> error_;  // what all ends with
+  std::string error_events_;                  // before it
 };
 
 }  // namespace beamline

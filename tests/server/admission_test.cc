@@ -34,6 +34,26 @@ TEST(Admission, TakesAsManyAsItsLimit) {
   EXPECT_TRUE(admission.Admit().ok());
 }
 
+TEST(Admission, TakesAllPlacesOrNone) {
+  Admission admission(4);
+  const auto one = admission.Admit();
+  const absl::Status refused = admission.Admit(4).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("1 requests are running, and 4 more"));
+  auto three = admission.Admit(3);
+  ASSERT_TRUE(three.ok());
+  EXPECT_FALSE(admission.Admit().ok());
+  EXPECT_EQ(admission.running(), 4);
+  three->GivePlaces();
+  EXPECT_EQ(admission.running(), 4);  // until they are done
+  EXPECT_TRUE(admission.Admit(3).ok());
+  EXPECT_FALSE(admission.Admit(4).ok());
+  { const Admission::Permit moved = *std::move(three); }
+  EXPECT_EQ(admission.running(), 1);
+  EXPECT_FALSE(admission.Admit(4).ok());
+  EXPECT_TRUE(admission.Admit(3).ok());
+}
+
 TEST(Admission, DrainsForGood) {
   Admission admission(2);
   const auto running = admission.Admit();

@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/field_error.h"
 #include "beamline/v1/inference.grpc.pb.h"
+#include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
 #include "tests/server/accept/raw_connection.h"
 #include "tests/server/service_fixture.h"
@@ -53,6 +56,42 @@ TEST_F(ServiceTest, RefusesCompressedRequests) {
     v1::EncodeResponse response;
     const grpc::Status status = stub->Encode(&context, EncodeOf(10000), &response);
     EXPECT_EQ(status.error_code(), code) << status.error_message();
+  }
+}
+
+// Health too, which strangers may ask for.
+TEST_F(ServiceTest, RefusesCompressedAndLargeRequestsForHealth) {
+  ServerConfig config;
+  config.health_listen = "127.0.0.1:0";
+  Serve(config);
+  const auto channel =
+      grpc::CreateChannel(server_->health_address(), grpc::InsecureChannelCredentials());
+  grpc::TemplatedGenericStub<v1::EncodeRequest, v1::EncodeResponse> stub(channel);
+  const auto ask = [&](grpc_compression_algorithm algorithm, size_t bytes) {
+    grpc::ClientContext context;
+    context.set_compression_algorithm(algorithm);
+    v1::EncodeRequest request;  // its first field is a text, as that of a HealthCheckRequest
+    request.set_model(std::string(bytes, 'a'));
+    v1::EncodeResponse response;
+    std::promise<grpc::StatusCode> code;
+    stub.UnaryCall(&context, "/grpc.health.v1.Health/Check", {}, &request, &response,
+                   [&](const grpc::Status& status) { code.set_value(status.error_code()); });
+    return code.get_future().get();
+  };
+  EXPECT_EQ(ask(GRPC_COMPRESS_NONE, 0), grpc::StatusCode::OK);
+  EXPECT_EQ(ask(GRPC_COMPRESS_GZIP, 2000), grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_EQ(ask(GRPC_COMPRESS_DEFLATE, 2000), grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_EQ(ask(GRPC_COMPRESS_NONE, 100000), grpc::StatusCode::RESOURCE_EXHAUSTED);
+}
+
+TEST_F(ServiceTest, ARefusalLeavesItsPlaceFree) {
+  ServerConfig config;
+  config.max_concurrent_requests = 1;
+  Serve(config);
+  engine_->Refuse(FieldError("prompt", "long", "less"));
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_EQ(client_->Generate(Request(), kSoon).status().code(),
+              absl::StatusCode::kInvalidArgument);
   }
 }
 

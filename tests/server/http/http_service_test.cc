@@ -109,11 +109,37 @@ TEST_F(HttpServiceTest, OnePromptsErrorIsTheAnswerAndEndsTheOthers) {
   const FakeRequest first = engine_->WaitForRequest(0);
   engine_->Finish(engine_->WaitForRequest(1), FieldError("prompt", "long", "less"));
   EXPECT_TRUE(engine_->WaitForCancels(1));
+  // Whoever has the error finds the places of all.
+  EXPECT_EQ(reply.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  engine_->Finish(first, absl::CancelledError("cancelled"));
   const HttpReply answer = reply.get();
   EXPECT_EQ(answer.status, 400);
   EXPECT_EQ(answer.error("message"), "prompt[1] is long; accepted: less");
   EXPECT_EQ(answer.error("param"), "prompt[1]");
-  engine_->Finish(first, absl::CancelledError("cancelled"));
+}
+
+TEST_F(HttpServiceTest, ARefusedListLeavesItsPlacesFree) {
+  ServerConfig config;
+  config.max_concurrent_requests = 3;
+  ServeHttp(config);
+  HttpClient running(port_), client(port_);
+  running.Send(HttpClient::Format("POST", "/v1/completions", kPrompt));
+  const FakeRequest first = engine_->WaitForRequest(0);
+  const std::string three = R"({"model":"writer","prompt":["a","b","c"]})";
+  const std::string two = R"({"model":"writer","prompt":["a","b"]})";
+  for (size_t i = 0; i < 100; ++i) {
+    // Nothing of it is begun.
+    ASSERT_EQ(client.Post("/v1/completions", three).status, 429);
+    ASSERT_EQ(engine_->num_requests(), 1 + 2 * i);
+    // All of what fits, and again after its error, which the engine tells when all have ended.
+    client.Send(HttpClient::Format("POST", "/v1/completions", two));
+    engine_->Finish(engine_->WaitForRequest(2 + 2 * i), FieldError("prompt", "long", "less"));
+    ASSERT_TRUE(engine_->WaitForCancels(static_cast<int>(2 + 2 * i)));
+    engine_->Finish(engine_->WaitForRequest(1 + 2 * i), absl::CancelledError("cancelled"));
+    ASSERT_EQ(client.Read().status, 400);
+  }
+  engine_->Finish(first, TextResult("t"));
+  EXPECT_EQ(running.Read().status, 200);
 }
 
 TEST_F(HttpServiceTest, StreamsEventsInOrder) {
