@@ -190,6 +190,12 @@ void CompletionCall::WakeLocked(bool brief) {
   if (!submitted_ || busy_ || over_ || !IsReadyLocked()) return;
   busy_ = true;
   auto advance = [self = shared_from_this()] { self->Advance(); };
+  if (request_.stream) {
+    // What a client waits for longest does not wait for other streams' next tokens.
+    const auto turn =
+        std::exchange(asked_writer_, true) ? WorkerPool::Turn::kLast : WorkerPool::Turn::kFirst;
+    return services_.writers.PostSend(advance, turn);
+  }
   brief ? services_.writers.PostBrief(advance) : services_.writers.Post(advance);
 }
 

@@ -102,7 +102,8 @@ class CompletionCall final : public std::enable_shared_from_this<CompletionCall>
   std::mutex mutex_;        // guards all below, and items' handle, waiting and result
   bool submitted_ = false;  // all prompts are with the engine, or the call has failed
   bool busy_ = false;
-  bool over_ = false;  // the end is on its way
+  bool asked_writer_ = false;  // for a stream's first piece
+  bool over_ = false;          // the end is on its way
   bool cancelled_ = false;
   std::optional<google::rpc::Status> error_;  // what all ends with
   std::string error_events_;                  // before it

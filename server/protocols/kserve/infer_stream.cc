@@ -33,6 +33,7 @@ struct InferStream::Item {
   DeltaBuffer waiting;                                   //
   std::optional<absl::StatusOr<GenerateResult>> result;  // of many answers
   bool busy = false;
+  bool begun = false;    // guarded by mutex; a writer has been asked for
   absl::Status refused;  // a part that is too large: what the request ends with
 };
 
@@ -128,7 +129,9 @@ void InferStream::End(const ItemPtr& item, absl::StatusOr<GenerateResult> result
 void InferStream::WakeLocked(const ItemPtr& item) {
   if (item->busy) return;
   item->busy = true;
-  services().writers.Post([this, item] { Advance(item); });
+  const auto turn =
+      std::exchange(item->begun, true) ? WorkerPool::Turn::kLast : WorkerPool::Turn::kFirst;
+  services().writers.PostSend([this, item] { Advance(item); }, turn);
 }
 
 void InferStream::Advance(const ItemPtr& item) {
@@ -178,8 +181,9 @@ void InferStream::SendDeltas(const ItemPtr& item, std::vector<GenerateDelta> del
   }
   item->state->AddAnswerBytes(bytes);
   // The next part is made when this one is written.
-  AnswerPart(SerializeMessage(part),
-             [this, item] { services().writers.Post([this, item] { Advance(item); }); });
+  AnswerPart(SerializeMessage(part), [this, item] {
+    services().writers.PostSend([this, item] { Advance(item); }, WorkerPool::Turn::kLast);
+  });
 }
 
 void InferStream::Complete(const ItemPtr& item, const absl::StatusOr<InferResult>& result) {
