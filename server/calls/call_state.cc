@@ -76,6 +76,11 @@ void LogRefusal(const ServiceContext& services, Rpc rpc, const Caller& caller,
   LogRequest(record, services.request_log);
 }
 
+absl::Status EnterAgain(ServiceContext& services, const Caller& caller, Right right) {
+  if (services.gate == nullptr || caller.context == nullptr) return absl::OkStatus();
+  return Enter(services, ShownIn(*caller.context), right).status();
+}
+
 absl::StatusOr<std::string> Enter(ServiceContext& services, const Shown& shown, Right right) {
   if (services.gate == nullptr) return std::string();
   absl::StatusOr<std::string> name = services.gate->Enter(shown, right);

@@ -70,6 +70,9 @@ absl::StatusOr<std::string> Enter(ServiceContext& services, const Shown& shown, 
 // The same, and a refusal has a line in the log where every request has one.
 absl::StatusOr<std::string> Enter(ServiceContext& services, Rpc rpc,
                                   const grpc::CallbackServerContext& context, Right right);
+// Of one more request of a stream of gRPC's: whether its caller may still call, whose token or
+// rights may have been taken back since it began. Refusals are counted.
+absl::Status EnterAgain(ServiceContext& services, const Caller& caller, Right right);
 // That line: of a call which the gate has refused, before anything of its request was read.
 void LogRefusal(const ServiceContext& services, Rpc rpc, const Caller& caller,
                 const absl::Status& refusal);

@@ -70,6 +70,7 @@ class ManyCall final : public ManyStream {
     item->id = item->state->request_id();
     BEAMLINE_RETURN_IF_ERROR(parsed);
     BEAMLINE_RETURN_IF_ERROR(Register(item));
+    BEAMLINE_RETURN_IF_ERROR(EnterAgain(services(), caller_, Right::kInference));
     BEAMLINE_RETURN_IF_ERROR(item->state->Admit());
     BEAMLINE_ASSIGN_OR_RETURN(auto handle,
                               Method::Submit(*item->state, message, caller_,

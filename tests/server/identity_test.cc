@@ -300,6 +300,34 @@ TEST_F(IdentityTest, TokensComeAndGoWhileItServes) {
   EXPECT_TRUE(absl::IsUnauthenticated(alice->ListModels(kSoon).status()));
 }
 
+// Each request of a stream is one that must be allowed, however long ago the stream began.
+TEST_F(IdentityTest, ATokenThatIsTakenBackEndsItsStreams) {
+  ServeIdentities(two_);
+  const auto stub = v1::Inference::NewStub(
+      grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  context.AddMetadata("authorization", "Bearer of alice");
+  const auto stream = stub->EncodeMany(&context);
+  const auto ask = [&](const std::string& id) {
+    v1::EncodeRequest request = OneText();
+    request.set_request_id(id);
+    v1::EncodeManyResponse response;
+    EXPECT_TRUE(stream->Write(request) && stream->Read(&response));
+    EXPECT_EQ(response.request_id(), id);
+    return static_cast<grpc::StatusCode>(response.error().code());
+  };
+  EXPECT_EQ(ask("first"), grpc::StatusCode::OK);
+  const auto alice = With("of alice");
+  ReplaceFile(config_.identity_file, "carol inference " + HashOf("of carol"));
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (alice->ListModels(kSoon).ok() && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_EQ(ask("second"), grpc::StatusCode::UNAUTHENTICATED);
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
 TEST_F(IdentityTest, ACertificateIsAName) {
   const TestAuthority authority("authority");
   const CertificateAndKey own = authority.Issue("server");

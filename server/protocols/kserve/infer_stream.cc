@@ -81,6 +81,7 @@ absl::Status InferStream::Submit(const ItemPtr& item, const grpc::ByteBuffer& bu
   BEAMLINE_RETURN_IF_ERROR(parsed);
   item->answer.model_name = message.model_name();
   item->answer.model_version = message.model_version();
+  BEAMLINE_RETURN_IF_ERROR(EnterAgain(services(), caller_, Right::kInference));
   BEAMLINE_RETURN_IF_ERROR(item->state->Admit());
   BEAMLINE_ASSIGN_OR_RETURN(const InferTranslation translation,
                             TranslateInfer(*item->state, message, caller_));

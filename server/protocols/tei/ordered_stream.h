@@ -88,6 +88,7 @@ class OrderedEngineStream final : public OrderedStream {
 
   absl::Status Submit(const ItemPtr& item, const grpc::ByteBuffer& buffer) {
     typename Method::Request message;
+    BEAMLINE_RETURN_IF_ERROR(EnterAgain(services(), caller(), Right::kInference));
     BEAMLINE_RETURN_IF_ERROR(item->state->Admit());
     BEAMLINE_RETURN_IF_ERROR(item->state->Parse(buffer, message));
     BEAMLINE_ASSIGN_OR_RETURN(auto handle,
@@ -129,6 +130,7 @@ class OrderedTokenStream final : public OrderedStream {
   }
 
   absl::Status Prepare(const ItemPtr& item, const grpc::ByteBuffer& buffer) {
+    BEAMLINE_RETURN_IF_ERROR(EnterAgain(services(), caller(), Right::kInference));
     BEAMLINE_RETURN_IF_ERROR(item->state->Admit());
     BEAMLINE_RETURN_IF_ERROR(item->state->Parse(buffer, item->message));
     BEAMLINE_ASSIGN_OR_RETURN(item->prepared,
