@@ -6,23 +6,48 @@
 #include "base/check.h"
 #include "base/math.h"
 #include "base/status.h"
+#include "kernels/host_visible.h"
 
 namespace beamline {
 
 absl::StatusOr<IndexArrays> IndexArrays::Create(size_t capacity, Backend& backend) {
   BEAMLINE_ASSIGN_OR_RETURN(std::unique_ptr<Buffer> device,
                             backend.Allocate(capacity * sizeof(int32_t)));
-  return IndexArrays(capacity, std::move(device), backend);
+  HostVisibleMemory* const memory = HostVisibleMemory::Of(backend);
+  std::unique_ptr<Buffer> visible;
+  if (memory != nullptr) {
+    BEAMLINE_ASSIGN_OR_RETURN(visible, memory->AllocateHostVisible(kMostInPlace * sizeof(int32_t)));
+  }
+  return IndexArrays(capacity, std::move(device), std::move(visible), backend);
 }
 
-IndexArrays::IndexArrays(size_t capacity, std::unique_ptr<Buffer> device, Backend& backend)
-    : host_(capacity), device_(std::move(device)), backend_(&backend) {}
+IndexArrays::IndexArrays(size_t capacity, std::unique_ptr<Buffer> device,
+                         std::unique_ptr<Buffer> visible, Backend& backend)
+    : host_(capacity),
+      device_(std::move(device)),
+      visible_(std::move(visible)),
+      backend_(&backend) {
+  Clear();
+}
+
+void IndexArrays::Clear() {
+  used_ = 0;
+  gathered_ = host_;
+  placed_ = static_cast<int32_t*>(device_->data());
+}
+
+void IndexArrays::ClearInPlace() {
+  Clear();
+  if (visible_ == nullptr) return;
+  HostVisibleMemory::Of(*backend_)->WaitForReaders();
+  placed_ = static_cast<int32_t*>(visible_->data());
+  gathered_ = {placed_, kMostInPlace};
+}
 
 IndexArrays::Array IndexArrays::Add(size_t size) {
-  BEAMLINE_CHECK(size <= host_.size() - used_);
-  const Array array = {std::span(host_).subspan(used_, size),
-                       static_cast<int32_t*>(device_->data()) + used_};
-  used_ = std::min(host_.size(), RoundUp(used_ + size, kAlignment));
+  BEAMLINE_CHECK(size <= gathered_.size() - used_);
+  const Array array = {gathered_.subspan(used_, size), placed_ + used_};
+  used_ = std::min(gathered_.size(), RoundUp(used_ + size, kAlignment));
   return array;
 }
 
@@ -33,7 +58,8 @@ int32_t* IndexArrays::Add(std::span<const int32_t> values) {
 }
 
 void IndexArrays::Upload() {
-  backend_->CopyToDevice(host_.data(), device_->data(), used_ * sizeof(int32_t));
+  if (gathered_.data() == placed_) return;
+  backend_->CopyToDevice(gathered_.data(), placed_, used_ * sizeof(int32_t));
 }
 
 }  // namespace beamline

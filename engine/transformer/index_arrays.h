@@ -1,4 +1,5 @@
-// The index arrays of a step: gathered in one host buffer and moved to the device in one transfer.
+// The index arrays of a step: gathered in one host buffer and moved to the device in one transfer,
+// or read there where they are few.
 #pragma once
 
 #include <cstdint>
@@ -24,25 +25,34 @@ class IndexArrays {
 
   static constexpr size_t kAlignment = 16;  // values; arrays start on cache lines
 
+  // Values of all arrays, each rounded up to kAlignment, that can be read in place.
+  static constexpr size_t kMostInPlace = 1024;
+
   // Starts a step; the arrays of the last one become invalid.
-  void Clear() { used_ = 0; }
+  void Clear();
+  // The same for at most kMostInPlace values, which the device then reads in the host's memory
+  // where it can: without a transfer.
+  void ClearInPlace();
   // REQUIRES: they fit the capacity.
   Array Add(size_t size);
   int32_t* Add(std::span<const int32_t> values);
   // The host's values of an array, or of its first ones, by where it is on the device.
   std::span<const int32_t> Host(const int32_t* device, size_t size) const {
-    return std::span(host_).subspan(
-        static_cast<size_t>(device - static_cast<const int32_t*>(device_->data())), size);
+    return gathered_.subspan(static_cast<size_t>(device - placed_), size);
   }
   // Moves all arrays since Clear to the device.
   void Upload();
 
  private:
-  IndexArrays(size_t capacity, std::unique_ptr<Buffer> device, Backend& backend);
+  IndexArrays(size_t capacity, std::unique_ptr<Buffer> device, std::unique_ptr<Buffer> visible,
+              Backend& backend);
 
   std::vector<int32_t> host_;
   std::unique_ptr<Buffer> device_;
+  std::unique_ptr<Buffer> visible_;  // null: nothing is read in place
   Backend* backend_;
+  std::span<int32_t> gathered_;  // of this step: where the host writes ...
+  int32_t* placed_ = nullptr;    // ... and the device reads
   size_t used_ = 0;
 };
 

@@ -18,6 +18,14 @@ void CheckWithin(std::span<const int32_t> values, int32_t end) {
   BEAMLINE_CHECK(values.empty() || (end > 0 && largest < static_cast<uint32_t>(end)));
 }
 
+// Tokens of a text whose arrays (ids, positions and types) are read in place.
+constexpr size_t kMostInPlace = 128;
+static_assert(3 * kMostInPlace <= IndexArrays::kMostInPlace);
+// The offsets of one such text, 0 and its length, lie on the device from the beginning: by length,
+// at multiples of 16 bytes.
+constexpr size_t kOffsetsStride = 4;
+constexpr size_t kNumOffsets = kOffsetsStride * (kMostInPlace + 1);
+
 // The most index values that one step takes.
 size_t Capacity(const TransformerSpec& spec, const StepLimits& limits) {
   const size_t tokens = limits.max_batch_tokens;
@@ -44,20 +52,30 @@ absl::StatusOr<StepInputs> StepInputs::Create(const TransformerSpec& spec, const
                                               Backend& backend) {
   BEAMLINE_ASSIGN_OR_RETURN(IndexArrays arrays,
                             IndexArrays::Create(Capacity(spec, limits), backend));
-  return StepInputs(spec, limits, std::move(arrays), backend);
+  BEAMLINE_ASSIGN_OR_RETURN(std::unique_ptr<Buffer> offsets,
+                            backend.Allocate(kNumOffsets * sizeof(int32_t)));
+  std::vector<int32_t> values(kNumOffsets, 0);
+  for (size_t i = 1; i < kNumOffsets; i += kOffsetsStride) {
+    values[i] = static_cast<int32_t>(i / kOffsetsStride);
+  }
+  backend.CopyToDevice(values.data(), offsets->data(), kNumOffsets * sizeof(int32_t));
+  return StepInputs(spec, limits, std::move(arrays), std::move(offsets), backend);
 }
 
 int64_t StepInputs::DeviceBytes(const TransformerSpec& spec, const StepLimits& limits) {
-  return static_cast<int64_t>(Capacity(spec, limits) * sizeof(int32_t));
+  return static_cast<int64_t>((Capacity(spec, limits) + kNumOffsets) * sizeof(int32_t));
 }
 
 EncoderInputs StepInputs::PutEncoderBatch(const EncoderBatch& batch) {
   const StackSpec& stack = *spec_->encoder;
   const size_t num_tokens = batch.token_ids.size();
   BEAMLINE_CHECK(batch.type_ids.empty() || batch.type_ids.size() == num_tokens);
-  arrays_.Clear();
+  // The arrays of one short text are read by the first operator alone.
+  const bool in_place =
+      !spec_->decoder.has_value() && batch.num_sequences() == 1 && num_tokens <= kMostInPlace;
+  in_place ? arrays_.ClearInPlace() : arrays_.Clear();
   EncoderInputs inputs;
-  inputs.tokens.rows = PutRows(batch.offsets, num_tokens);
+  inputs.tokens.rows = PutRows(batch.offsets, num_tokens, in_place);
   BEAMLINE_CHECK(batch.first_row >= 0);
   BEAMLINE_CHECK(batch.first_row + inputs.tokens.rows.num_rows <= limits_.max_batch_tokens);
   inputs.tokens.rows.first_row = batch.first_row;
@@ -172,7 +190,7 @@ IndexArrays::Array StepInputs::PutTokenIds(std::span<const int32_t> ids, int32_t
   return array;
 }
 
-PackedRows StepInputs::PutRows(std::span<const int32_t> offsets, size_t num_tokens) {
+PackedRows StepInputs::PutRows(std::span<const int32_t> offsets, size_t num_tokens, bool in_place) {
   BEAMLINE_CHECK(num_tokens > 0 && num_tokens <= static_cast<size_t>(limits_.max_batch_tokens));
   BEAMLINE_CHECK(offsets.size() >= 2 &&
                  offsets.size() <= static_cast<size_t>(limits_.max_sequences) + 1);
@@ -184,7 +202,9 @@ PackedRows StepInputs::PutRows(std::span<const int32_t> offsets, size_t num_toke
     BEAMLINE_CHECK(offsets[s] <= offsets[s + 1]);  // padding may have no rows
     rows.max_length = std::max(rows.max_length, offsets[s + 1] - offsets[s]);
   }
-  rows.offsets = arrays_.Add(offsets);
+  rows.offsets = in_place ? static_cast<const int32_t*>(one_text_offsets_->data()) +
+                                kOffsetsStride * num_tokens
+                          : arrays_.Add(offsets);
   return rows;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -37,10 +38,15 @@ class StepInputs {
 
  private:
   StepInputs(const TransformerSpec& spec, const StepLimits& limits, IndexArrays arrays,
-             Backend& backend)
-      : spec_(&spec), limits_(limits), arrays_(std::move(arrays)), backend_(&backend) {}
+             std::unique_ptr<Buffer> one_text_offsets, Backend& backend)
+      : spec_(&spec),
+        limits_(limits),
+        arrays_(std::move(arrays)),
+        one_text_offsets_(std::move(one_text_offsets)),
+        backend_(&backend) {}
 
-  PackedRows PutRows(std::span<const int32_t> offsets, size_t num_tokens);
+  // in_place: of one text, whose offsets are there already.
+  PackedRows PutRows(std::span<const int32_t> offsets, size_t num_tokens, bool in_place = false);
   PagedContext PutContext(std::span<const int32_t> lengths, std::span<const int32_t> tables,
                           int32_t max_blocks, int32_t max_length, int32_t num_blocks);
   IndexArrays::Array PutTokenIds(std::span<const int32_t> ids, int32_t vocab_size);
@@ -49,6 +55,7 @@ class StepInputs {
   const TransformerSpec* spec_;
   StepLimits limits_;
   IndexArrays arrays_;
+  std::unique_ptr<Buffer> one_text_offsets_;  // [kMostInPlace + 1, 4]
   Backend* backend_;
   // Of the encoder's batch while the arrays hold it; else empty.
   std::vector<int32_t> encoder_offsets_;

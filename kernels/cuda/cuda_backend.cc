@@ -10,6 +10,7 @@
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/choice/choice_ops.h"
 #include "kernels/cuda/device/read_back.h"
+#include "kernels/cuda/products/attended_product.h"
 #include "kernels/cuda/products/experts.h"
 #include "kernels/cuda/products/matmul.h"
 #include "kernels/cuda/products/weight.h"
@@ -28,6 +29,23 @@ class CudaBuffer : public Buffer {
     size_ = bytes;
   }
   ~CudaBuffer() override { device_.arena().Free(data_); }
+
+ private:
+  Device& device_;
+};
+
+// Pinned, at the same address for the GPU.
+class HostVisibleBuffer : public Buffer {
+ public:
+  HostVisibleBuffer(Device& device, void* memory, size_t bytes) : device_(device) {
+    data_ = memory;
+    size_ = bytes;
+  }
+  ~HostVisibleBuffer() override {
+    device_.Use();
+    static_cast<void>(device_.Synchronize());  // operators may read it
+    cudaFreeHost(data_);
+  }
 
  private:
   Device& device_;
@@ -101,25 +119,50 @@ absl::StatusOr<std::unique_ptr<Buffer>> CudaBackend::Allocate(size_t bytes, Memo
   return std::make_unique<CudaBuffer>(*device_, memory, bytes);
 }
 
+absl::StatusOr<std::unique_ptr<Buffer>> CudaBackend::AllocateHostVisible(size_t bytes) {
+  device_->Use();
+  void* memory = nullptr;
+  device_->Check(cudaHostAlloc(&memory, bytes, cudaHostAllocMapped | cudaHostAllocPortable),
+                 "cudaHostAlloc");
+  BEAMLINE_RETURN_IF_ERROR(device_->status());
+  return std::make_unique<HostVisibleBuffer>(*device_, memory, bytes);
+}
+
+void CudaBackend::WaitForReaders() {
+  if (may_run_) static_cast<void>(Synchronize());  // a fault is the device's
+}
+
 void CudaBackend::CopyToDevice(const void* host, void* device, size_t bytes) {
   device_->Use();
+  LaunchHeld();
+  landed_ = nullptr;
   device_->CopyToDevice(host, device, bytes);
 }
 
 absl::Status CudaBackend::CopyToHost(const void* device, void* host, size_t bytes) {
   device_->Use();
+  LaunchHeld();
   if (bytes > HostLanding::kMostBytes) {
     device_->CopyToHost(device, host, bytes);
+    may_run_ = false;
     return device_->status();
   }
   if (!device_->MayTransfer("a copy to the host")) return device_->status();
   const WaitMark::Scope waiting(*device_->wait_mark());
-  landing_.Copy(*device_, device, host, bytes);
+  if (device == landed_ && bytes == landed_bytes_) {
+    landing_.Take(*device_, host, bytes);
+  } else {
+    landing_.Copy(*device_, device, host, bytes);
+  }
+  landed_ = nullptr;
+  may_run_ = false;
   return device_->status();
 }
 
 absl::Status CudaBackend::Synchronize() {
   device_->Use();
+  LaunchHeld();
+  may_run_ = false;
   return device_->Synchronize();
 }
 
@@ -144,7 +187,14 @@ void CudaBackend::SetLog(Log log) {
 void CudaBackend::Replay(uint64_t key, absl::FunctionRef<void()> work) {
   device_->Use();
   const WaitMark::Scope waiting(*device_->wait_mark());
-  recorder_.Replay(key, work);
+  landed_ = nullptr;
+  may_run_ = true;
+  recorder_.Replay(key, [&] {
+    holds_back_ = true;
+    work();
+    holds_back_ = false;
+    LaunchHeld();
+  });
 }
 
 template <typename Params>
@@ -160,6 +210,17 @@ void CudaBackend::Launch(const ProjectHeadsParams& params) {
   cuda::Compute(*device_, *lt_, params);
 }
 template <>
+void CudaBackend::Launch(const PoolParams& params) {
+  HostPlace landing;
+  const size_t bytes = static_cast<size_t>(params.output.dim(-1)) * sizeof(float);
+  if (params.num_sequences == 1 && bytes <= HostLanding::kMostBytes && !device_->capturing()) {
+    landing = landing_.Begin();
+    landed_ = params.output.data;
+    landed_bytes_ = bytes;
+  }
+  cuda::Compute(*device_, params, landing);
+}
+template <>
 void CudaBackend::Launch(const AttentionParams& params) {
   if (params.num_sequences == 0 || params.query.num_rows() == 0) return;
   const AttentionChoice choice =
@@ -170,11 +231,39 @@ void CudaBackend::Launch(const AttentionParams& params) {
   cuda::Compute(*device_, params, choice);
 }
 
+bool CudaBackend::Joins(const Operation& operation) {
+  if (held_.has_value()) {
+    const auto* const* const product = std::get_if<const MatMulParams*>(&operation);
+    if (product != nullptr && AttendedProduct(*device_, *held_, **product)) {
+      held_.reset();
+      return true;
+    }
+    LaunchHeld();
+  }
+  if (!holds_back_) return false;
+  const auto* const* const attention = std::get_if<const AttentionParams*>(&operation);
+  if (attention == nullptr || !MayBeAttended(*device_, **attention)) return false;
+  held_ = **attention;
+  return true;
+}
+
+void CudaBackend::LaunchHeld() {
+  if (!held_.has_value()) return;
+  const AttentionParams attention = *held_;
+  held_.reset();
+  device_->BeginOperator();
+  if (device_->ok()) Launch(attention);
+  device_->BeginOperator();
+}
+
 void CudaBackend::Compute(const Operation& operation) {
   device_->Use();
   device_->BeginOperator();
   if (!device_->ok()) return;
+  landed_ = nullptr;
+  may_run_ = true;
   const WaitMark::Scope waiting(*device_->wait_mark());  // launches queue up to a limit
+  if (Joins(operation) || !device_->ok()) return;
   std::visit([this](const auto* params) { Launch(*params); }, operation);
 }
 

@@ -13,12 +13,13 @@
 #include "kernels/cuda/device/host_landing.h"
 #include "kernels/cuda/device/recorder.h"
 #include "kernels/cuda/epilogues/lt_matmul.h"
+#include "kernels/host_visible.h"
 
 namespace beamline::cuda {
 
 // Computes in float32 (without TF32), float16 and bfloat16, with float32 accumulation; activations
 // have the type of the computation. Asynchronous: every operator goes to one stream.
-class CudaBackend final : public Backend {
+class CudaBackend final : public Backend, public HostVisibleMemory {
  public:
   // `memory` as in Device::Create.
   static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(int device,
@@ -44,6 +45,8 @@ class CudaBackend final : public Backend {
   void CopyToDevice(const void* host, void* device, size_t bytes) override;
   absl::Status CopyToHost(const void* device, void* host, size_t bytes) override;
   absl::Status Synchronize() override;
+  absl::StatusOr<std::unique_ptr<Buffer>> AllocateHostVisible(size_t bytes) override;
+  void WaitForReaders() override;
   absl::StatusOr<std::unique_ptr<ReadBack>> AllocateReadBack(size_t bytes) override;
   absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(std::span<const HostMatrix> parts,
                                                            const Precision& precision) override;
@@ -58,11 +61,22 @@ class CudaBackend final : public Backend {
   void Compute(const Operation& operation) override;
   template <typename Params>
   void Launch(const Params& params);
+  // Whether `operation` is launched with held_, or waits itself.
+  bool Joins(const Operation& operation);
+  void LaunchHeld();
 
   HostLanding landing_;  // what CopyToHost brings, where it is little
+  // Bytes of the device that the operator called last puts there by itself.
+  const void* landed_ = nullptr;  // null: none
+  size_t landed_bytes_ = 0;
   std::unique_ptr<Device> device_;
   std::unique_ptr<LtMatMul> lt_;  // frees its workspace in device_
   Recorder recorder_;
+  bool may_run_ = false;  // what was called since the host last waited for the stream
+  // In a replay's work, what waits for the operator behind it: the product of its output, with
+  // which it can be one kernel.
+  bool holds_back_ = false;
+  std::optional<AttentionParams> held_;
   Log log_;
   absl::flat_hash_set<uint32_t>
       logged_;  // AttentionChoice::kind() of those that log_ has been told

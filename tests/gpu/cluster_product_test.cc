@@ -12,15 +12,8 @@ namespace {
 
 using cuda::ClusterTiles;
 
-class ClusterProductTest : public CudaTypedTest {
+class ClusterProductTest : public HopperTypedTest {
  protected:
-  void SetUp() override {
-    CudaTypedTest::SetUp();
-    if (!device().has_wgmma()) GTEST_SKIP() << "the GPU is not Hopper's";
-  }
-  int RandomInt(int low, int high) {
-    return std::uniform_int_distribution<int>(low, high)(random());
-  }
   double Tolerance() const { return dtype() == DType::kFloat16 ? 8e-4 : 6e-3; }
   RandomWeight Weight(int out_features, int in_features) {
     return MakeRandomWeight(backend(), dtype(), out_features, in_features, random());

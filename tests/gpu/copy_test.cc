@@ -62,5 +62,82 @@ TEST_P(CopyTest, CopyBlocks) {
   }
 }
 
+// A pooled vector comes to the host with its kernel, unless something was called in between.
+TEST_P(CopyTest, OnePooledVectorComesToTheHost) {
+  constexpr int64_t kRows = 40;
+  for (const int64_t width : {1, 37, 768, 4096, 5000}) {
+    SCOPED_TRACE(width);
+    const TypedArray hidden = TypedArray::Random(backend(), dtype(), kRows, width, 1.0f, random());
+    const TypedArray output = TypedArray::Poisoned(backend(), DType::kFloat32, 2, width);
+    const IndexArray offsets(backend(), {0, 3, kRows});
+    const auto pool = [&](int first, int count) {
+      backend().Pool({.pooling = Pooling::kLast,
+                      .hidden = hidden.device(),
+                      .offsets = offsets.device() + first,
+                      .num_sequences = count,
+                      .output = output.device().First(count)});
+    };
+    const auto expect = [&](std::initializer_list<int64_t> rows) {
+      std::vector<float> actual(rows.size() * width);
+      ASSERT_TRUE(
+          backend()
+              .CopyToHost(output.device().data, actual.data(), actual.size() * sizeof(float))
+              .ok());
+      int64_t i = 0;
+      for (const int64_t row : rows) {
+        ExpectRow(std::span(actual).subspan(width * i++, width),
+                  std::span(hidden.host()).subspan(row * width, width));
+      }
+    };
+    pool(0, 1);
+    expect({2});
+    expect({2});  // once more: by a copy
+    pool(0, 2);
+    expect({2, kRows - 1});
+    pool(1, 1);
+    expect({kRows - 1, kRows - 1});  // more than was pooled
+    pool(0, 1);
+    pool(1, 1);
+    expect({kRows - 1});
+    pool(0, 1);
+    backend().GatherRows({output.device().Rows(1, 1), offsets.device(), output.device().First(1)});
+    expect({kRows - 1});
+    pool(0, 1);
+    const std::vector<float> others(hidden.host().begin(), hidden.host().begin() + width);
+    backend().CopyToDevice(others.data(), output.device().data, width * sizeof(float));
+    expect({0});
+  }
+}
+
+// Operators read what the host has written to memory that both see, before and after it is written
+// anew.
+TEST_P(CopyTest, OperatorsReadMemoryOfTheHost) {
+  constexpr int64_t kRows = 50, kGathered = 90, kWidth = 40;
+  const TypedArray input = TypedArray::Random(backend(), dtype(), kRows, kWidth, 1.0f, random());
+  HostVisibleMemory* const memory = HostVisibleMemory::Of(backend());
+  ASSERT_NE(memory, nullptr);
+  auto visible = memory->AllocateHostVisible(kGathered * sizeof(int32_t));
+  ASSERT_TRUE(visible.ok()) << visible.status();
+  auto* const ids = static_cast<int32_t*>((*visible)->data());
+  std::vector<TypedArray> outputs;
+  std::vector<int32_t> rows;
+  for (int round = 0; round < 20; ++round) {
+    outputs.push_back(TypedArray::Poisoned(backend(), dtype(), kGathered, kWidth));
+    memory->WaitForReaders();
+    for (int i = 0; i < kGathered; ++i) {
+      rows.push_back(ids[i] = static_cast<int32_t>(random()() % kRows));
+    }
+    backend().GatherRows({input.device(), ids, outputs.back().device()});
+  }
+  size_t next = 0;
+  for (const TypedArray& output : outputs) {
+    const std::vector<float> actual = output.Read();
+    for (int64_t i = 0; i < kGathered; ++i) {
+      ExpectRow(std::span(actual).subspan(i * kWidth, kWidth),
+                std::span(input.host()).subspan(rows[next++] * kWidth, kWidth));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace beamline::copy_test

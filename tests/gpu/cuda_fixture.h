@@ -120,4 +120,16 @@ class CudaTypedTest : public CudaTest, public testing::WithParamInterface<DType>
   DType dtype() const { return GetParam(); }
 };
 
+// Of kernels that need wgmma.
+class HopperTypedTest : public CudaTypedTest {
+ protected:
+  void SetUp() override {
+    CudaTypedTest::SetUp();
+    if (!device().has_wgmma()) GTEST_SKIP() << "the GPU is not Hopper's";
+  }
+  int RandomInt(int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random());
+  }
+};
+
 }  // namespace beamline

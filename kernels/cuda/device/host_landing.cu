@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/check.h"
+#include "kernels/cuda/device/host_landing.cuh"
 #include "kernels/cuda/device/launch.cuh"
 
 namespace beamline::cuda {
@@ -15,20 +16,14 @@ namespace {
 // Between two questions to the driver, which knows of faults and takes a lock.
 constexpr std::chrono::microseconds kLookTime{50};
 
-// Grid: one block. Bound by its launch and the way to the host. The number is written behind a
-// fence of the system, which stands behind the block's barrier: who sees the number sees all bytes.
+// Grid: one block. Bound by its launch and the way to the host.
 template <typename Unit>
-__global__ void LandKernel(const Unit* from, Unit* to, int count, uint32_t* arrived,
-                           uint32_t number) {
+__global__ void LandKernel(const Unit* from, int count, HostPlace place) {
   WaitForEarlierKernels();
   for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x)) {
-    to[i] = from[i];
+    static_cast<Unit*>(place.to)[i] = from[i];
   }
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    __threadfence_system();
-    *static_cast<volatile uint32_t*>(arrived) = number;
-  }
+  Announce(place);
 }
 
 template <typename Unit>
@@ -55,20 +50,26 @@ cudaError_t HostLanding::Create() {
 
 void HostLanding::Copy(Device& device, const void* from, void* to, size_t bytes) {
   BEAMLINE_CHECK(bytes <= kMostBytes);
-  ++number_;
-  Launch(device, from, bytes);
+  Launch(device, from, bytes, Begin());
+  Take(device, to, bytes);
+}
+
+HostPlace HostLanding::Begin() {
+  return {memory_ + kNumberBytes, reinterpret_cast<uint32_t*>(memory_), ++number_};
+}
+
+void HostLanding::Take(Device& device, void* to, size_t bytes) {
+  BEAMLINE_CHECK(bytes <= kMostBytes);
   device.Check(Wait(device), "a small copy to the host");
   if (device.ok()) std::memcpy(to, memory_ + kNumberBytes, bytes);
 }
 
-void HostLanding::Launch(Device& device, const void* from, size_t bytes) const {
+void HostLanding::Launch(Device& device, const void* from, size_t bytes, const HostPlace& place) {
   const auto launch = [&]<typename Unit>() {
     const int count = static_cast<int>(bytes / sizeof(Unit));
     LaunchOverlapped(device, "a small copy to the host", LandKernel<Unit>, 1,
                      ThreadsFor(std::max(count, 1), /*most=*/1024), /*shared_bytes=*/0,
-                     static_cast<const Unit*>(from),
-                     reinterpret_cast<Unit*>(memory_ + kNumberBytes), count,
-                     reinterpret_cast<uint32_t*>(memory_), number_);
+                     static_cast<const Unit*>(from), count, place);
   };
   if (AreWhole<uint4>(from, bytes)) {
     launch.template operator()<uint4>();

@@ -10,7 +10,7 @@
 
 #include "base/math.h"
 #include "kernels/cuda/device/tensor_map.h"
-#include "kernels/cuda/products/cluster_output.cuh"
+#include "kernels/cuda/products/cluster_launch.cuh"
 #include "kernels/cuda/products/cluster_product_tiles.cuh"
 
 namespace beamline::cuda {
@@ -53,50 +53,17 @@ bool Launch(Device& device, const Tensor& x, const CudaWeight& weight, const Clu
   if (args.steps > kMostClusterSteps || shared_bytes > most_bytes) return false;
 
   const auto kernel = cluster_product::ClusterProductKernel<T, kRows, Output>;
-  device.Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    static_cast<int>(most_bytes)),
-               "a product of some rows: shared memory");
   const Maps maps = {
       MakeMatrixMap(device, {x.data, x.num_rows(), weight.in_features(), x.row_stride, kRows}),
       MakeMatrixMap(device, {weight.data(), weight.padded_rows(), weight.in_features(),
                              weight.row_stride(), kFeatures})};
   if (!device.ok()) return true;
-  cudaLaunchAttribute attributes[2] = {};
-  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[0].val.programmaticStreamSerializationAllowed = 1;
-  attributes[1].id = cudaLaunchAttributeClusterDimension;
-  attributes[1].val.clusterDim.x = static_cast<unsigned>(split);
-  attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(split),
-                        static_cast<unsigned>(CeilDiv(weight.out_features(), int64_t{kFeatures})),
-                        static_cast<unsigned>(CeilDiv(args.num_rows, kRows)));
-  config.blockDim = dim3(cluster_product::kThreads);
-  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
-  config.stream = device.stream();
-  config.attrs = attributes;
-  config.numAttrs = 2;
-  device.Check(cudaLaunchKernelEx(&config, kernel, maps, args, output), "a product of some rows");
+  const dim3 grid(static_cast<unsigned>(split),
+                  static_cast<unsigned>(CeilDiv(weight.out_features(), int64_t{kFeatures})),
+                  static_cast<unsigned>(CeilDiv(args.num_rows, kRows)));
+  LaunchInClusters(device, "a product of some rows", kernel, grid, cluster_product::kThreads,
+                   shared_bytes, maps, args, output);
   return true;
-}
-
-// Whether rows begin at multiples of `bytes`.
-bool IsAlignedTo(const Tensor& tensor, int64_t bytes) {
-  return tensor.empty() ||
-         (reinterpret_cast<uintptr_t>(tensor.data) % bytes == 0 &&
-          tensor.row_stride * static_cast<int64_t>(SizeOf(tensor.dtype)) % bytes == 0);
-}
-
-template <typename T>
-ClusterMatMul<T> MakeOutput(const MatMulParams& params, const CudaWeight& /*weight*/) {
-  return {params.bias.data,
-          params.residual.as<T>(),
-          params.y.as<T>(),
-          params.residual.row_stride,
-          params.y.row_stride,
-          static_cast<int>(params.y.dim(-1)),
-          params.bias.dtype == DType::kFloat32,
-          params.activation};
 }
 
 template <typename T>
@@ -105,12 +72,12 @@ ClusterHeads<T> MakeOutput(const ProjectHeadsParams& params, const CudaWeight& w
           static_cast<int>(weight.out_features())};
 }
 
-bool Suits(const MatMulParams& params) {
-  return !params.gated && params.y.dtype == params.x.dtype && IsAlignedTo(params.y, 4) &&
-         (params.residual.empty() || params.residual.dtype == params.x.dtype) &&
-         IsAlignedTo(params.residual, 4);
+template <typename T>
+ClusterMatMul<T> MakeOutput(const MatMulParams& params, const CudaWeight& /*weight*/) {
+  return MakeClusterOutput<T>(params);
 }
 
+bool Suits(const MatMulParams& params) { return SuitsCluster(params); }
 bool Suits(const ProjectHeadsParams& params) {
   return params.rotary == nullptr && params.head_dim % 2 == 0 && IsAlignedTo(params.bias, 4) &&
          IsAlignedTo(params.query, 4) && IsAlignedTo(params.key, 4) && IsAlignedTo(params.value, 4);

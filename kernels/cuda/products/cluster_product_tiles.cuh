@@ -2,6 +2,8 @@
 // completes.
 #pragma once
 
+#include <limits>
+
 #include "kernels/cuda/device/hopper.cuh"
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/thread_block_cluster.cuh"
@@ -76,11 +78,11 @@ struct Block {
     return args.split * own_rows * kFeatures * static_cast<int>(sizeof(float));
   }
 
-  __device__ void CopyWeight(const Maps& maps) const {
+  __device__ void CopyWeight(const CUtensorMap& map) const {
     const uint64_t policy = LeavesFirst();
     for (int step = 0; step < num_steps; ++step) {
       ArriveAndExpect(barriers.weight[step], kWeightTile * static_cast<int>(sizeof(T)));
-      CopyWeightBox(weight + step * kWeightTile, maps.weight, (rank * args.steps + step) * kDepth,
+      CopyWeightBox(weight + step * kWeightTile, map, (rank * args.steps + step) * kDepth,
                     first_feature, barriers.weight[step], policy);
     }
   }
@@ -180,10 +182,14 @@ struct Block {
     }
   }
 
-  // What the multiplying warps do.
-  __device__ void Run(int warp, int lane) const {
+  // What the multiplying warps do; get_rows() in the kernel's turn, before they multiply. Other
+  // warps that call it do that alone.
+  template <typename GetRows>
+  __device__ void Run(int warp, int lane, GetRows get_rows) const {
     const int thread = warp * kWarpSize + lane;
-    const int feature = first_feature + SumsWarp(thread) * 16 + SumsLane(thread) / 4;
+    const bool multiplies = warp < kMultiplyWarps;
+    const int feature = multiplies ? first_feature + SumsWarp(thread) * 16 + SumsLane(thread) / 4
+                                   : std::numeric_limits<int>::max() / 2;
     const typename Output::Columns columns[2] = {output.MakeColumns(feature),
                                                  output.MakeColumns(feature + 8)};
     WaitForEarlierKernels();
@@ -196,6 +202,8 @@ struct Block {
         }
       }
     });
+    get_rows();
+    if (!multiplies) return;
     float c[kRows / 2] = {};
     Multiply(c);
     SendSums(warp, lane, c);
@@ -256,14 +264,14 @@ __global__ void __launch_bounds__(kThreads)
     InitBarrier(barriers.sums, 1);
     PublishBarriers();
     ArriveAndExpect(barriers.sums, block.SentBytes());
-    block.CopyWeight(maps);
+    block.CopyWeight(maps.weight);
   }
   // Other blocks find the barriers of this one initialised, and its own warps do.
   __syncwarp();
   ClusterArrive();
   ClusterWait();
   if (warp < kMultiplyWarps) {
-    block.Run(warp, lane);
+    block.Run(warp, lane, [] {});
   } else {
     WaitForEarlierKernels();
     if (copies) block.CopyRows(maps);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/math.h"
+#include "kernels/cuda/device/host_landing.cuh"
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/scalar.cuh"
 #include "kernels/cuda/rows/row_norm.cuh"
@@ -11,6 +12,7 @@ namespace beamline::cuda {
 namespace {
 
 constexpr int kThreads = 1024;
+constexpr int kTokensAtOnce = 8;         // whose loads are under way together
 constexpr int kMostSharedFloats = 8192;  // of all groups' partial rows, unless one row has more
 
 template <typename T>
@@ -23,6 +25,7 @@ struct PoolArgs {
   int hidden_size;
   float* output;
   int64_t output_stride;
+  HostPlace landing;  // of the one sequence's vector; nowhere for several
 };
 
 // The block's threads in groups: a group reads a whole row, a thread kSize columns at a time, and
@@ -50,9 +53,9 @@ __global__ void __launch_bounds__(kThreads) PoolKernel(PoolArgs<T> args, Groups 
   extern __shared__ float partial_rows[];  // [groups.count, hidden_size]
   __shared__ float partials[kWarpSize];
   const int hidden_size = args.hidden_size;
+  const int first = LoadEarly(args.offsets + blockIdx.x);
+  const int last = LoadEarly(args.offsets + blockIdx.x + 1);
   WaitForEarlierKernels();
-  const int first = args.offsets[blockIdx.x];
-  const int last = args.offsets[blockIdx.x + 1];
   int begin = first, end = last;
   if (args.pooling == Pooling::kCls) end = min(last, first + 1);
   if (args.pooling == Pooling::kLast) begin = max(first, last - 1);
@@ -65,12 +68,23 @@ __global__ void __launch_bounds__(kThreads) PoolKernel(PoolArgs<T> args, Groups 
       float values[kSize];
 #pragma unroll
       for (int j = 0; j < kSize; ++j) values[j] = nothing;
-#pragma unroll 8
-      for (int token = begin + group; token < end; token += groups.count) {
-        float row[kSize];
-        LoadFloats<kSize>(args.hidden + token * args.hidden_stride + column, row);
+      for (int token = begin + group; token < end; token += kTokensAtOnce * groups.count) {
+        Vec<T, kSize> rows[kTokensAtOnce];
 #pragma unroll
-        for (int j = 0; j < kSize; ++j) values[j] = Join(args.pooling, values[j], row[j]);
+        for (int i = 0; i < kTokensAtOnce; ++i) {
+          const int64_t row = token + i * groups.count;
+          if (row >= end) break;
+          rows[i] = *reinterpret_cast<const Vec<T, kSize>*>(args.hidden + row * args.hidden_stride +
+                                                            column);
+        }
+#pragma unroll
+        for (int i = 0; i < kTokensAtOnce; ++i) {
+          if (token + i * groups.count >= end) break;
+#pragma unroll
+          for (int j = 0; j < kSize; ++j) {
+            values[j] = Join(args.pooling, values[j], ToFloat(rows[i].values[j]));
+          }
+        }
       }
 #pragma unroll
       for (int j = 0; j < kSize; ++j) partial_rows[group * hidden_size + column + j] = values[j];
@@ -97,13 +111,16 @@ __global__ void __launch_bounds__(kThreads) PoolKernel(PoolArgs<T> args, Groups 
   if (length == 0.0f) length = 1.0f;
   float* const to = args.output + blockIdx.x * args.output_stride;
   for (int column = threadIdx.x; column < hidden_size; column += kThreads) {
-    to[column] = partial_rows[column] / length;
+    const float value = partial_rows[column] / length;
+    to[column] = value;
+    if (args.landing.to != nullptr) static_cast<float*>(args.landing.to)[column] = value;
   }
+  if (args.landing.to != nullptr) Announce(args.landing);
 }
 
 }  // namespace
 
-void Compute(Device& device, const PoolParams& params) {
+void Compute(Device& device, const PoolParams& params, const HostPlace& landing) {
   if (params.num_sequences == 0) return;
   DispatchFloat(params.hidden.dtype, [&]<typename T>() {
     PoolArgs<T> args = {};
@@ -115,6 +132,7 @@ void Compute(Device& device, const PoolParams& params) {
     args.hidden_size = static_cast<int>(params.hidden.dim(-1));
     args.output = params.output.as<float>();
     args.output_stride = params.output.row_stride;
+    args.landing = landing;
     const auto launch = [&]<int kSize>() {
       const Groups groups = GroupsFor(args.hidden_size, kSize);
       const int64_t shared_bytes =

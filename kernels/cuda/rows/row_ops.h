@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/host_landing.h"
 #include "kernels/operators.h"
 
 namespace beamline::cuda {
@@ -15,7 +16,8 @@ void Compute(Device& device, const NormParams& params);
 // The same where the next launch is a product, which reads nothing but weights before its turn: it
 // comes while the kernel before the norm still runs (LetNextKernelCome).
 void NormBeforeProduct(Device& device, const NormParams& params);
-void Compute(Device& device, const PoolParams& params);
+// `landing`: where the vector of a call's one sequence goes besides; may be nowhere.
+void Compute(Device& device, const PoolParams& params, const HostPlace& landing);
 
 // Elements of the longest row that a norm takes: a row waits in shared memory as float32.
 int MostNormColumns(const Device& device);
