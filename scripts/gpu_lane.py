@@ -80,7 +80,7 @@ SMALL_CASES = (
      "*EveryWidth*/float16:*ReadTwice*/bfloat16:*InPlace*/float32:*WithoutASum*/float16:*LongRowsWith*/bfloat16:"
      "*ManyLong*/float16:QueryScale*", ()),
     ("beams", "cuda_op_test", "*BeamOpTest*", ()),
-    ("products", "cuda_library_test", "*WgmmaProduct*:*ClusterProduct*:*AttendedProduct*", ()),
+    ("products", "cuda_library_test", "*WgmmaProduct*:*ClusterProduct*:*AttendedProduct*:*StreamRows*", ()),
 )
 # The checkpoints of bench/gpu/shapes.py, each list a step of its own beside the others.
 PARITY = (

@@ -4,6 +4,7 @@
 #include "kernels/cuda/products/cluster_product.h"
 #include "kernels/cuda/products/normed_row_product.h"
 #include "kernels/cuda/products/stream_product.h"
+#include "kernels/cuda/products/stream_rows_product.h"
 #include "kernels/cuda/products/wgmma_product.h"
 #include "kernels/cuda/rows/row_ops.h"
 #include "kernels/input_norm.h"
@@ -41,6 +42,13 @@ bool IsForLt(const MatMulParams& params, const CudaWeight& weight) {
   const int64_t row_bytes = weight.row_stride() * static_cast<int64_t>(SizeOf(weight.dtype()));
   return SizeOf(weight.dtype()) == 2 && params.x.num_rows() > 1 &&
          weight.padded_rows() * row_bytes >= kLeastBytes && !params.gated && !HasInputNorm(params);
+}
+
+// For the fewest of those rows, which a kernel of our own reads faster.
+bool LaunchStreamOfRows(Device& device, const MatMulParams& params, const CudaWeight& weight) {
+  constexpr int64_t kMostRows = 4;
+  return device.has_wgmma() && !device.batch_invariant() && params.x.num_rows() <= kMostRows &&
+         IsForLt(params, weight) && StreamRowsProduct(device, params, weight);
 }
 
 // For rows that are more than those, and fewer than fill the GPU by cuBLASLt's tiles.
@@ -154,6 +162,7 @@ void Compute(Device& device, LtMatMul& lt, const MatMulParams& params) {
   const bool capped = params.softcap > 0.0f;  // by the finishing pass alone
   if (!capped && !IsForLt(params, weight) && LaunchSkinny(device, params, weight)) return;
   if (HasInputNorm(params)) return Compute(device, lt, LaunchNorm(device, params));
+  if (!capped && LaunchStreamOfRows(device, params, weight)) return;
   if (!capped && LaunchCluster(device, params, weight)) return;
 
   Tensor x = params.x;

@@ -1,0 +1,89 @@
+// Products of few rows and a large weight against the float64 twin.
+#include "kernels/cuda/products/stream_rows_product.h"
+
+#include "tests/gpu/cuda_fixture.h"
+#include "tests/gpu/random_weight.h"
+#include "tests/kernels/small_cases.h"
+
+namespace beamline::stream_rows_product_test {
+namespace {
+
+class StreamRowsProductTest : public HopperTypedTest {};
+INSTANTIATE_TEST_SUITE_P(Types, StreamRowsProductTest,
+                         testing::Values(DType::kFloat16, DType::kBFloat16), DTypeName);
+
+TEST_P(StreamRowsProductTest, EveryShapeAndEpilogue) {
+  struct Shape {
+    int rows, in_features, out_features;
+  };
+  std::vector<Shape> all = {{4, 4096, 4099}, {2, 8, 1}, {8, 520, 63}, {3, 64, 5000}, {5, 1096, 17}};
+  for (int i = 0; i < 4; ++i) {
+    all.push_back({RandomInt(2, 8), 8 * RandomInt(1, 300), RandomInt(1, 3000)});
+  }
+  int round = 0;
+  for (const Shape& shape : Cases(all, {all[1], all[2], all[4]})) {
+    const RandomWeight weight =
+        MakeRandomWeight(backend(), dtype(), shape.out_features, shape.in_features, random());
+    const StridedMatrix x =
+        RandomMatrix(dtype(), shape.rows, shape.in_features, shape.in_features + 8);
+    const TypedArray bias =
+        TypedArray::Random(backend(), dtype(), 1, shape.out_features, 1.0f, random());
+    const StridedMatrix residual =
+        RandomMatrix(dtype(), shape.rows, shape.out_features, shape.out_features + 3);
+    for (const DType y_dtype : {dtype(), DType::kFloat32}) {
+      const auto activation = static_cast<Activation>(round % 6);
+      const bool biased = round % 2 == 0, adds = round % 3 != 0 && y_dtype == dtype();
+      ++round;
+      SCOPED_TRACE(testing::Message() << shape.rows << " x " << shape.in_features << " x "
+                                      << shape.out_features << " into " << Name(y_dtype)
+                                      << (biased ? ", bias" : "") << (adds ? ", residual" : ""));
+      reference::Matrix expected(shape.rows, shape.out_features);
+      for (int r = 0; r < shape.rows; ++r) {
+        for (int c = 0; c < shape.out_features; ++c) {
+          double sum = biased ? bias.host()[c] : 0.0;
+          for (int k = 0; k < shape.in_features; ++k) sum += x.at(r, k) * weight.values.at(c, k);
+          expected.at(r, c) =
+              reference::Activate(activation, sum) + (adds ? residual.at(r, c) : 0.0);
+        }
+      }
+      const StridedMatrix y =
+          Poisoned(y_dtype, shape.rows, shape.out_features, shape.out_features + 1);
+      MatMulParams params;
+      params.x = x.tensor();
+      params.weight = weight.packed.get();
+      params.activation = activation;
+      if (biased) params.bias = bias.device_vector();
+      params.y = y.tensor();
+      if (adds) params.residual = residual.tensor();
+      ASSERT_TRUE(cuda::StreamRowsProduct(device(), params,
+                                          static_cast<const cuda::CudaWeight&>(*weight.packed)));
+      EXPECT_LE(y.RelativeError(expected), dtype() == DType::kFloat16 ? 8e-4 : 6e-3);
+    }
+  }
+}
+
+// What is not a number stays in its row.
+TEST_P(StreamRowsProductTest, ARowThatIsNotANumberStaysAlone) {
+  for (const int rows : {2, 5, 8}) {
+    const int width = 320, broken = RandomInt(0, rows - 1);
+    const RandomWeight weight = MakeRandomWeight(backend(), dtype(), width, width, random());
+    std::vector<float> values = Normal(int64_t{rows} * width);
+    std::fill_n(values.begin() + int64_t{broken} * width, width,
+                std::numeric_limits<float>::quiet_NaN());
+    const TypedArray x(backend(), dtype(), rows, width, values);
+    const TypedArray y = TypedArray::Poisoned(backend(), dtype(), rows, width);
+    MatMulParams params;
+    params.x = x.device();
+    params.weight = weight.packed.get();
+    params.y = y.device();
+    ASSERT_TRUE(cuda::StreamRowsProduct(device(), params,
+                                        static_cast<const cuda::CudaWeight&>(*weight.packed)));
+    const std::vector<float> actual = y.Read();
+    for (size_t i = 0; i < actual.size(); ++i) {
+      ASSERT_EQ(std::isnan(actual[i]), static_cast<int>(i) / width == broken) << "element " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace beamline::stream_rows_product_test
