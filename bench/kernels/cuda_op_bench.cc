@@ -335,11 +335,11 @@ void TimeProductsOfSomeRows(Bench& bench) {
 
 // Norms and products of their rows, as two operators and as one.
 void TimeNormedProducts(Bench& bench) {
-  const Product products[] = {{"norm", 0, 512, 512, DType::kFloat16},
-                              {"norm", 0, 512, 2048, DType::kFloat16},
-                              {"norm", 0, 1024, 4096, DType::kFloat16},
-                              {"norm", 0, 768, 3072, DType::kBFloat16},
-                              {"norm", 0, 512, 2048, DType::kFloat32}};
+  const Product products[] = {
+      {"norm", 0, 512, 512, DType::kFloat16},   {"norm", 0, 512, 2048, DType::kFloat16},
+      {"norm", 0, 1024, 1024, DType::kFloat16}, {"norm", 0, 1024, 3072, DType::kFloat16},
+      {"norm", 0, 1024, 4096, DType::kFloat16}, {"norm", 0, 768, 3072, DType::kBFloat16},
+      {"norm", 0, 512, 2048, DType::kFloat32}};
   for (Product product : products) {
     product.y_dtype = product.dtype;
     for (int64_t rows : {1, 4, 8, 16}) {

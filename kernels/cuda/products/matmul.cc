@@ -2,7 +2,7 @@
 
 #include "base/check.h"
 #include "kernels/cuda/products/cluster_product.h"
-#include "kernels/cuda/products/normed_row_product.h"
+#include "kernels/cuda/products/row_parts_product.h"
 #include "kernels/cuda/products/stream_product.h"
 #include "kernels/cuda/products/stream_rows_product.h"
 #include "kernels/cuda/products/wgmma_product.h"
@@ -25,8 +25,12 @@ bool LaunchSkinny(Device& device, const Params& params, const CudaWeight& weight
   if (device.batch_invariant()) return false;
   const int64_t num_rows = params.x.num_rows();
   if (device.has_wgmma() && StreamProduct(device, params, weight)) return true;
-  if (NormedRowProduct(device, params, weight)) return true;
-  const int64_t fewest = HasInputNorm(params) ? 1 : 2;
+  if (RowPartsProduct(device, params, weight)) return true;
+  // One row of a small weight too: by fewer and larger blocks, which all run at once, so that the
+  // product behind this one finds room before its turn. Larger weights were not measured.
+  const bool small =
+      weight.out_features() <= 16 * device.num_multiprocessors() && weight.in_features() <= 4096;
+  const int64_t fewest = HasInputNorm(params) || small ? 1 : 2;
   if (num_rows >= fewest && num_rows <= kMostTensorCoreSkinnyRows &&
       SkinnyTensorCoreProduct(device, params, weight)) {
     return true;

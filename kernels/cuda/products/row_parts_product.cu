@@ -1,0 +1,147 @@
+// Products of one to four rows and a small weight behind a norm, as a decoder's steps of one
+// request have them. All of a block's weight, gain and bias is in registers before the kernel's
+// turn.
+#include "kernels/cuda/products/row_parts_product.h"
+
+#include "base/math.h"
+#include "kernels/cuda/device/launch.cuh"
+#include "kernels/cuda/products/row_parts.cuh"
+#include "kernels/cuda/products/skinny_output.cuh"
+
+namespace beamline::cuda {
+namespace {
+
+// A block computes kTiles tiles of 16 output features, eight pairs or 16 units each; its warps
+// divide the columns. Grid: a block per kTiles tiles. Bound by latencies: the rows', their norm's
+// and the sums'.
+template <typename T, typename Output, typename Parts, int kTiles>
+__global__ void __launch_bounds__(Parts::kWarps* kWarpSize)
+    RowPartsKernel(SkinnyOperands<T> args, Output output, NormOnLoad<T> norm) {
+  constexpr int kRows = Parts::kRows;
+  constexpr int kTileUnits = Output::kPaired ? kTileFeatures / 2 : kTileFeatures;
+  constexpr int kUnits = kTiles * kTileUnits;
+  static_assert(kRows * kUnits <= Parts::kWarps * kWarpSize);
+  __shared__ float partials[Parts::kWarps][kTiles][kRows][kTileFeatures];
+  const Parts parts;
+  const int last_unit = args.num_units - 1;
+  const int begin = static_cast<int>(blockIdx.x) * kUnits;
+  WeightTile<Parts::kParts> weight[kTiles];
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+    // Where units are missing from a tile the last unit stands in; nobody reads those sums.
+    const int unit = min(begin + t * kTileUnits + parts.group, last_unit);
+    const int second = min(begin + t * kTileUnits + parts.group + 8, last_unit);
+    const T* const low = args.Row(output.First(unit));
+    const T* const high = args.Row(Output::kPaired ? output.Second(unit) : output.First(second));
+    weight[t].Load(parts, low, high, args.in_features);
+  }
+  const int column = parts.Column(parts.part);
+  const bool inside = column < args.in_features;
+  uint4 gain = {}, bias = {};
+  LoadEarlyIf(inside, norm.norm.gain + column, gain);
+  LoadEarlyIf(inside && norm.norm.bias != nullptr, norm.norm.bias + column, bias);
+  // Thread i completes unit i % kUnits of row i / kUnits.
+  const int thread = static_cast<int>(threadIdx.x);
+  const int own_row = thread / kUnits;
+  const int own_unit = begin + thread % kUnits;
+  const bool completes = own_row < args.num_rows && own_unit <= last_unit;
+  typename Output::Inputs inputs = {};
+  if (completes) inputs = output.LoadWeights(own_row, own_unit);
+  WaitForEarlierKernels();
+  if (completes) output.LoadRest(own_row, own_unit, inputs);
+  uint4 x = {};
+  const bool exists = inside && parts.row < args.num_rows;
+  if (exists) x = *reinterpret_cast<const uint4*>(args.x + parts.row * args.x_stride + column);
+  x = NormChunk(parts, norm, inside, gain, bias, x);
+  if (!inside) x = {};
+  if (blockIdx.x == 0 && exists) {
+    *reinterpret_cast<uint4*>(norm.normed + parts.row * norm.normed_stride + column) = x;
+  }
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+    float sums[4];
+    weight[t].template Multiply<T>(parts.part, x, sums);
+    StoreTile(parts, sums, partials[parts.warp][t]);
+  }
+  __syncthreads();
+  if (!completes) return;
+  const int tile = thread % kUnits / kTileUnits;
+  const int feature = thread % kTileUnits;
+  float sum = 0.0f, second_sum = 0.0f;
+#pragma unroll
+  for (int w = 0; w < Parts::kWarps; ++w) {
+    sum += partials[w][tile][own_row][feature];
+    if (Output::kPaired) second_sum += partials[w][tile][own_row][feature + kTileFeatures / 2];
+  }
+  output.Store(own_row, own_unit, inputs, sum, second_sum);
+}
+
+// Blocks of one row are small, so that several run on a multiprocessor at once; of those of several
+// rows one does, which rather takes two tiles than that two blocks norm.
+constexpr int kMostOneRowBlocks = 4;
+constexpr int kMostTiles = 2;
+
+template <typename T, typename Output>
+bool Launch(Device& device, const SkinnyOperands<T>& args, const Output& output,
+            const NormOnLoad<T>& norm) {
+  constexpr int kTileUnits = Output::kPaired ? kTileFeatures / 2 : kTileFeatures;
+  const int tiles = CeilDiv(args.num_units, kTileUnits);
+  const int columns = args.in_features;
+  const int multiprocessors = device.num_multiprocessors();
+  const auto launch = [&]<typename Parts, int kTiles>() {
+    LaunchOverlapped(device, "a product of few rows behind a norm",
+                     RowPartsKernel<T, Output, Parts, kTiles>, CeilDiv(tiles, kTiles),
+                     Parts::kWarps * kWarpSize, /*shared_bytes=*/0, args, output, norm);
+    return true;
+  };
+  if (args.num_rows == 1) {
+    if (tiles > kMostOneRowBlocks * multiprocessors) return false;
+    if (columns <= 512) return launch.template operator()<RowParts<1, 2>, 1>();
+    if (columns <= 768) return launch.template operator()<RowParts<1, 3>, 1>();
+    return launch.template operator()<RowParts<1, 4>, 1>();
+  }
+  if (tiles > kMostTiles * multiprocessors) return false;
+  const auto launch_tiles = [&]<int kWarps>() {
+    return tiles <= multiprocessors ? launch.template operator()<RowParts<4, kWarps>, 1>()
+                                    : launch.template operator()<RowParts<4, kWarps>, kMostTiles>();
+  };
+  return columns <= 512 ? launch_tiles.template operator()<8>()
+                        : launch_tiles.template operator()<16>();
+}
+
+template <typename Params>
+bool Fits(const Params& params) {
+  if (!HasInputNorm(params) || SizeOf(params.x.dtype) != 2) return false;
+  if (params.x.num_rows() > kMostPartsRows || params.x.dim(-1) > kMostPartsColumns) return false;
+  return IsVectorizable(params.x) && IsVectorizable(params.input_norm.gain) &&
+         IsVectorizable(params.input_norm.bias) && IsVectorizable(params.normed);
+}
+
+template <typename Params>
+bool Multiply(Device& device, const Params& params, const CudaWeight& weight) {
+  if (!Fits(params)) return false;
+  const auto launch = [&]<typename T>() {
+    return WithOutput<T>(params, [&]<typename Output>(const Output& output) {
+      if constexpr (Output::kTakesNorm) {
+        return Launch(device, MakeSkinnyOperands<T>(params.x, weight, Output::kPaired), output,
+                      NormOnLoadOf<T>(params));
+      } else {
+        return false;
+      }
+    });
+  };
+  return weight.dtype() == DType::kFloat16 ? launch.template operator()<__half>()
+                                           : launch.template operator()<__nv_bfloat16>();
+}
+
+}  // namespace
+
+bool RowPartsProduct(Device& device, const MatMulParams& params, const CudaWeight& weight) {
+  return Multiply(device, params, weight);
+}
+
+bool RowPartsProduct(Device& device, const ProjectHeadsParams& params, const CudaWeight& weight) {
+  return HasPairs(params) && Multiply(device, params, weight);
+}
+
+}  // namespace beamline::cuda
