@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The GPU correctness lane: everything that shows on a machine with an NVIDIA GPU that Beamline is right there.
 
-usage: gpu_lane.py OUTPUT_FOLDER [--build FOLDER] [--module FILE] [--jobs N] [--limit SECONDS] [--only REGEX] [PART ...]
+usage: gpu_lane.py OUTPUT_FOLDER [--build FOLDER] [--module FILE] [--jobs N] [--limit SECONDS] [--within SECONDS] [--only REGEX]
+                   [PART ...]
 
 Parts (default: all but ranks): operators, the kernels against their float64 twins; sanitize, the same on small cases under
 compute-sanitizer; golden, the demo models' and random models' golden files; models, a server under load and models of
@@ -159,6 +160,7 @@ class Lane:
 
     def __init__(self, options):
         self.options = options
+        self.end = time.monotonic() + options.within
         self.here = os.path.dirname(os.path.abspath(__file__))
         self.output = os.path.abspath(options.output)
         os.makedirs(self.output, exist_ok=True)
@@ -298,10 +300,13 @@ class Lane:
         environment = dict(self.environment, **step.environment)
         if gpu is not None:
             environment["CUDA_VISIBLE_DEVICES"] = gpu
-        limit_s = min(step.limit_s, self.options.limit)
+        left_s = self.end - time.monotonic()
+        limit_s = min(step.limit_s, self.options.limit, left_s)
         end = time.monotonic() + limit_s
         path = os.path.join(self.logs, step.name + ".log")
         with open(path, "w", encoding="utf-8") as log:
+            if left_s <= 0:
+                return f"not begun within {self.options.within:g} s", "", path
             if not os.path.isfile(step.program):
                 return f"{os.path.basename(step.program)} is missing", "", path
             for command in step.commands:
@@ -318,7 +323,7 @@ class Lane:
                 except subprocess.TimeoutExpired:
                     os.killpg(child.pid, signal.SIGKILL)
                     child.wait()
-                    return f"not done in {limit_s:g} s", "", path
+                    return f"not done in {limit_s:.0f} s", "", path
                 if status != 0:
                     with open(path, encoding="utf-8", errors="replace") as file:
                         return f"exit status {status}", step.judge(file.read())[1], path
@@ -398,6 +403,8 @@ def main():
                         help=f"steps beside each other on each GPU, 1 to {MOST_JOBS}: more have no room for their contexts")
     parser.add_argument("--only", default="", metavar="REGEX")
     parser.add_argument("--limit", type=float, default=3600, metavar="SECONDS", help="for any step, at most")
+    parser.add_argument("--within", type=float, default=24 * 3600, metavar="SECONDS",
+                        help="for all steps: those that have no time left fail")
     parser.add_argument("--sanitizer",
                         default=shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer")
     options = parser.parse_intermixed_args()

@@ -173,6 +173,14 @@ class Lane(unittest.TestCase):
     def test_a_program_that_does_not_end_fails(self):
         self.expect_fault("bin/cuda_loader_test", "sleep 100", "not done in 2 s", "--limit", "2", "--only", "loader")
 
+    def test_the_lane_ends_in_time(self):
+        self.put("bin/cuda_loader_test", "sleep 30")
+        lane = run(self.command("operators", "--jobs", "1", "--within", "2"))
+        self.assertEqual(lane.returncode, 1, lane.stdout)
+        table = "\n".join(self.table())
+        self.assertRegex(table, r"FAILED loader .* not done in [0-2] s")
+        self.assertRegex(table, r"FAILED peers .* not begun within 2 s")
+
     def test_a_finding_of_a_sanitizer_fails(self):
         for clean, found in (("ERROR SUMMARY: 0 errors", "ERROR SUMMARY: 2 errors"),
                              ("0 hazards displayed (0 errors, 0 warnings)",
