@@ -265,7 +265,7 @@ class Lane:
         for number, names in enumerate(PARITY, 1):
             checkpoints = os.path.join(self.logs, f"checkpoints_{number}")
             yield Step("models", f"parity_{number}",
-                       [[python, f"{self.tools}/make_checkpoints.py", checkpoints, *names],
+                       [[python, f"{self.tools}/make_checkpoints.py", "--jobs", "4", checkpoints, *names],
                         [python, f"{self.tools}/parity.py", "--bin", programs, "--models", checkpoints, "--device", "cuda",
                          "--dtypes", "float32,float16,bfloat16", "--out", f"{self.output}/parity_{number}.json", *names]],
                        540, judge_report("parity"), f"{self.tools}/parity.py")

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Writes randomly initialised checkpoints of well-known sizes (shapes.py), float32, the same on every machine.
 
-usage: make_checkpoints.py OUT_FOLDER [--tiny] [NAME ...]
+usage: make_checkpoints.py OUT_FOLDER [--tiny] [--jobs N] [NAME ...]
 
 The tokenizer is a list of made-up words; callers give token ids. Needs transformers and torch.
 """
 
 import argparse
+import concurrent.futures
+import multiprocessing
 import os
 
 import shapes
@@ -72,6 +74,8 @@ def initialise(model, seed):
 
 
 def write(folder, name, tiny):
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     config = shapes.config_of(name, tiny)
     model = getattr(transformers, shapes.SHAPES[name][0])(config)
     initialise(model, 3000 + list(shapes.SHAPES).index(name))
@@ -91,11 +95,11 @@ def main():
     parser.add_argument("out_folder")
     parser.add_argument("names", nargs="*", default=list(shapes.SHAPES), metavar="NAME")
     parser.add_argument("--tiny", action="store_true", help="small stand-ins, for dry runs")
-    options = parser.parse_args()
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    for name in options.names:
-        write(options.out_folder, name, options.tiny)
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="checkpoints at a time")
+    options = parser.parse_intermixed_args()
+    with concurrent.futures.ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
+        for done in [pool.submit(write, options.out_folder, name, options.tiny) for name in options.names]:
+            done.result()
 
 
 if __name__ == "__main__":
