@@ -38,7 +38,7 @@ cp "${binaries[@]}" "$bundle/bin/"
 cp "$build/kernels/cuda/libbeamline_cuda.so" "$bundle/lib/"
 if [[ -e $build/tests/gpu/libbreak_gpu.so ]]; then cp "$build/tests/gpu/libbreak_gpu.so" "$bundle/lib/"; fi
 strip "$bundle"/bin/* "$bundle"/lib/*
-cp "$source_folder"/bench/gpu/gpu_{run,models,peers,ladders}.sh "$source_folder/scripts/gpu_lane.py" "$bundle/"
+cp "$source_folder"/bench/gpu/gpu_{run,models,ladders}.sh "$source_folder"/scripts/gpu_{peers.sh,lane.py} "$bundle/"
 mkdir "$bundle/tools"
 cp "$source_folder"/bench/gpu/*.py "$source_folder/bench/gpu/bundle.sh" "$bundle/tools/"
 git -C "$source_folder" rev-parse --short HEAD >"$bundle/commit"

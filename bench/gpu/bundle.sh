@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Sourced by gpu_run.sh, gpu_models.sh and gpu_peers.sh, which have set `output` and the folder that they lie in, `bundle`
-# (scripts/gpu_bundle.sh): makes it ready to run. Sets
+# Sourced by gpu_run.sh, gpu_models.sh, gpu_ladders.sh and gpu_peers.sh, which have set `output` and the folder that they lie in,
+# `bundle` (scripts/gpu_bundle.sh): makes it ready to run. Where the script lies in a checkout it has set `needed`, the
+# programs that it runs: they come from the build folder BUILD, or are built in build/cuda. Sets
 #   python         PYTHON, or python3
 #   scratch        a folder that the caller removes
 #   programs       a folder of the bundle's programs, each of which finds its libraries; Python has its own
@@ -8,9 +9,28 @@
 # and writes what this machine is to $output/machine.txt.
 python=${PYTHON:-python3}
 mkdir -p "$output"
-if [[ ! -d $bundle/lib ]]; then
-  "$python" -c "import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])" \
-    "$bundle/payload.tar.xz" "$bundle" 2>/dev/null
+if [[ -n ${needed:-} ]]; then
+  source_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+  build=$(realpath -m "${BUILD:-$source_folder/build/cuda}")
+  if [[ -z ${BUILD:-} ]]; then
+    (cd "$source_folder" && cmake --preset cuda && cmake --build --preset cuda --target beamline_cuda "${needed[@]}") \
+      >"$output/build.log" 2>&1 || { tail -n 20 "$output/build.log"; exit 1; }
+  fi
+  mapfile -t binaries < <(for name in "${needed[@]}"; do find "$build/bench" -type f -executable -name "$name" 2>/dev/null; done)
+  if [[ ${#binaries[@]} != "${#needed[@]}" ]]; then
+    echo "$build has not all of ${needed[*]}: its build is without BEAMLINE_CUDA, or without BEAMLINE_BUILD_BENCHMARKS" >&2
+    exit 1
+  fi
+  module=$build/kernels/cuda/libbeamline_cuda.so
+  commit=$(git -C "$source_folder" rev-parse --short HEAD)
+else
+  if [[ ! -d $bundle/lib ]]; then
+    "$python" -c "import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])" \
+      "$bundle/payload.tar.xz" "$bundle" 2>/dev/null
+  fi
+  binaries=("$bundle"/bin/*)
+  module=$bundle/lib/libbeamline_cuda.so
+  commit=$(cat "$bundle/commit")
 fi
 
 # cuBLASLt comes with the toolkit or with a Python package.
@@ -20,18 +40,18 @@ libraries="$bundle/lib:$(dirname "${cublas:-/nonexistent/x}")${LD_LIBRARY_PATH:+
 scratch=$(mktemp -d)
 programs=$scratch/programs
 mkdir "$programs"
-for program in "$bundle"/bin/*; do
+for program in "${binaries[@]}"; do
   printf '#!/bin/sh\nLD_LIBRARY_PATH="%s" exec "%s" "$@"\n' "$libraries" "$program" \
     >"$programs/$(basename "$program")"
 done
 chmod +x "$programs"/*
-export BEAMLINE_CUDA_MODULE=${BEAMLINE_CUDA_MODULE:-$bundle/lib/libbeamline_cuda.so} PYTHONUNBUFFERED=1
+export BEAMLINE_CUDA_MODULE=${BEAMLINE_CUDA_MODULE:-$module} PYTHONUNBUFFERED=1
 
 {
   date -u +%FT%RZ
   nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
   "$python" -c 'import torch, transformers; print("torch", torch.__version__, "transformers", transformers.__version__)'
-  echo "commit $(cat "$bundle/commit")"
+  echo "commit $commit"
   echo "cuBLASLt ${cublas:-none}"
 } 2>/dev/null | tee "$output/machine.txt"
 

@@ -5,17 +5,32 @@
 #
 #   gpu_peers.sh OUTPUT_FOLDER [operators|library|models ...]      (default: all)
 #
-# Runs from the bundle of scripts/gpu_bundle.sh; python3 must have torch, transformers and triton. The steps choose
-# whose rows: operators those of cuda_op_bench, library the softmax of cuda_library_bench, models whole models
-# through the engine. ONLY, a regular expression, chooses rows; REPEAT (default 2) how often each is measured.
+# Runs in a checkout, where it builds what it measures (BUILD names a build folder that has it), or from a bundle of
+# scripts/gpu_bundle.sh; python3 (PYTHON) must have torch, transformers and triton. The steps choose whose rows: operators
+# those of cuda_op_bench, library the softmax of cuda_library_bench, models whole models through the engine. ONLY, a
+# regular expression, chooses rows; REPEAT (default 2) how often each is measured.
 set -uo pipefail
 
-output=$1
+output=${1:?OUTPUT_FOLDER is missing: gpu_peers.sh OUTPUT_FOLDER [operators|library|models ...]}
 shift
 steps=("$@")
 if [[ ${#steps[@]} == 0 ]]; then steps=(operators library models); fi
+if ! nvidia-smi -L >/dev/null 2>&1; then
+  echo "no NVIDIA GPU (nvidia-smi -L shows none): nothing to measure" >&2
+  exit 1
+fi
+if ! "${PYTHON:-python3}" -c 'import torch, transformers' 2>/dev/null; then
+  echo "${PYTHON:-python3} has not the peers, torch and transformers: name a Python that has by PYTHON" >&2
+  exit 1
+fi
 bundle=$(cd "$(dirname "$0")" && pwd)
-. "$bundle/tools/bundle.sh"
+tools=$bundle/tools
+if [[ ! -d $tools ]]; then
+  tools=$bundle/../bench/gpu
+  # shellcheck disable=SC2034  # bundle.sh's
+  needed=(cuda_op_bench cuda_library_bench beamline-bench)
+fi
+. "$tools/bundle.sh"
 trap 'rm -rf "$scratch"' EXIT
 repeat=${REPEAT:-2}
 checkpoints=$scratch/checkpoints
@@ -40,7 +55,8 @@ for step in "${steps[@]}"; do
       if [[ $step == library ]]; then add '^softmax'; else add '^(attention|matmul|layer norm|top)'; fi
       ;;
     models)
-      "$python" "$bundle/tools/make_checkpoints.py" "$checkpoints" >"$output/checkpoints.log" 2>&1
+      "$python" "$tools/make_checkpoints.py" --jobs 4 "$checkpoints" bert-base gpt2-124m transformer-base transformer-big \
+        >"$output/checkpoints.log" 2>&1
       add '^(encode|write|translate)'
       ;;
     *)
@@ -49,7 +65,7 @@ for step in "${steps[@]}"; do
       ;;
   esac
 done
-timeout 500 "$python" "$bundle/tools/peers.py" --bin "$programs" --models "$checkpoints" --repeat "$repeat" \
+timeout 1500 "$python" "$tools/peers.py" --bin "$programs" --models "$checkpoints" --repeat "$repeat" \
   --only "${ONLY:-$only}" --out "$output/$(result peers).json" "${arguments[@]}" 2>"$output/peers.err" |
   tee "$output/table.txt"
 status=$?
