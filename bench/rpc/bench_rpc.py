@@ -5,7 +5,6 @@ the load tester costs at 10,000 requests a second. bench/rpc/bench_rpc.sh builds
 median of rounds in which the candidates take turns."""
 
 import argparse
-import contextlib
 import datetime
 import json
 import os
@@ -17,29 +16,16 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [FOLDER, os.path.dirname(FOLDER)]
 import tiny_checkpoints  # noqa: E402
+from serving import echo_process  # noqa: E402
 
 TOKENS = 128  # of a stream
 CALLS_AT_ONCE = 64
 LOAD_RATE, LOAD_WARMUP_SECONDS = 10_000, 2
 # Of the throughput: the call, the model and what the page says of its layers.
 THROUGHPUT = [("encode", "layerless", "none"), ("encode", "bert", "one"), ("stream", "gpt2", "one")]
-
-
-@contextlib.contextmanager
-def serving(command):
-    """A server; yields its address."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    try:
-        line = process.stdout.readline()
-        found = re.search(r"serving on (\S+?)[,:]?(\s|$)", line)
-        if not found:
-            raise SystemExit(f"{shlex.join(command)} did not start: {line}")
-        yield found.group(1)
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def machine():
@@ -165,8 +151,8 @@ def main():
         for model in ("bert", "layerless", "gpt2"):
             server += ["--model", f"{model}={os.path.join(folder, model)},cache_bytes=16777216"]
         echo = [options.echo_server, "--dimensions", str(tiny_checkpoints.WIDTH), "--tokens", str(TOKENS)]
-        with serving(server) as beamline_address, serving(echo) as echo_address:
-            bench = Bench(options, folder, beamline_address, echo_address)
+        with echo_process(server) as beamline, echo_process(echo) as bare:
+            bench = Bench(options, folder, beamline.address, bare.address)
             all_three = ("engine", "beamline", "echo")
             unary = bench.compare("encode", "bert", all_three, [])
             stream = bench.compare("stream", "gpt2", all_three, [])

@@ -18,7 +18,8 @@ import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import tiny_checkpoints  # noqa: E402
-from bench_rpc import machine, serving  # noqa: E402
+from bench_rpc import machine  # noqa: E402
+from serving import echo_process  # noqa: E402
 
 TOKENS = 128  # of a stream
 CALLS_AT_ONCE, CONNECTIONS = 64, 8
@@ -69,11 +70,11 @@ def start_all(options, kinds, models, stack):
     where = {}
     for name, (settings, flags) in kinds.items():
         server = [options.server, "--listen", "127.0.0.1:0", "--metrics-listen", "off", *settings, *models]
-        where[name] = ["--target", stack.enter_context(serving(server)), *flags]
+        where[name] = ["--target", stack.enter_context(echo_process(server)).address, *flags]
     echo = [options.echo_server, "--dimensions", str(tiny_checkpoints.WIDTH), "--tokens", str(TOKENS)]
     tls_settings, tls_flags = kinds["TLS"]
-    where["echo"] = ["--target", stack.enter_context(serving(echo))]
-    where["echo with TLS"] = ["--target", stack.enter_context(serving(echo + tls_settings)), *tls_flags]
+    where["echo"] = ["--target", stack.enter_context(echo_process(echo)).address]
+    where["echo with TLS"] = ["--target", stack.enter_context(echo_process(echo + tls_settings)).address, *tls_flags]
     where[SAME_CALLS] = [*where["echo with TLS"][:2], *kinds["all"][1]]
     return where
 
@@ -148,12 +149,12 @@ def main():
     parser.add_argument("--commit", default="", help="of the measured server")
     parser.add_argument("--out", required=True, help="the result files' path without .md and .json")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="bench_secured_") as folder, serving([options.echo_server]) as spans:
+    with tempfile.TemporaryDirectory(prefix="bench_secured_") as folder, echo_process([options.echo_server]) as spans:
         tiny_checkpoints.write_bert(os.path.join(folder, "bert"))
         tiny_checkpoints.write_bert(os.path.join(folder, "bert0"), num_layers=0)
         tiny_checkpoints.write_gpt2(os.path.join(folder, "gpt2"))
         result = {"date": datetime.date.today().isoformat(), "machine": machine(), "commit": options.commit, "rounds": options.rounds,
-                  "seconds": options.seconds, **measure(options, folder, spans)}
+                  "seconds": options.seconds, **measure(options, folder, spans.address)}
     with open(options.out + ".json", "w", encoding="utf-8") as file:
         json.dump(result, file, indent=1)
         file.write("\n")

@@ -7,46 +7,31 @@ usage: bench_streams.py --server NAME=PROGRAM [--server NAME=PROGRAM] [--streams
 """
 
 import argparse
-import contextlib
 import json
 import os
 import re
 import select
 import selectors
-import shlex
 import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, FOLDER)
-sys.path.insert(0, os.path.join(FOLDER, "..", "..", "tests", "e2e"))
+sys.path[:0] = [FOLDER, os.path.join(FOLDER, ".."), os.path.join(FOLDER, "..", "..", "tests", "e2e")]
 import tiny_checkpoints  # noqa: E402
 from raw_http2 import Connection, field, frame, headers, message  # noqa: E402,F401
+from serving import serving_process  # noqa: E402
 
 TOKENS = 64  # of an answer
 CONNECTIONS = 8  # of gRPC
 WARMUP_S = 1.0
 
 
-@contextlib.contextmanager
 def serving(program, folder):
-    """(process, address of gRPC, address of HTTP)."""
-    command = [program, "--listen", "127.0.0.1:0", "--metrics-listen", "off", "--http-listen", "127.0.0.1:0", "--log-level", "warn",
-               "--max-concurrent-requests", "4096", "--model", f"gpt2={folder},max_sequences=512,prefix_cache=false"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    try:
-        line = process.stdout.readline()
-        found = re.search(r"serving on ([^\s,:]+:\d+).*http ([^\s,)]+)", line)
-        if not found:
-            raise SystemExit(f"{shlex.join(command)} did not start: {line}")
-        yield process, *found.groups()
-    finally:
-        process.terminate()
-        process.wait()
+    return serving_process([program, "--http-listen", "127.0.0.1:0", "--log-level", "warn", "--max-concurrent-requests", "4096", "--model",
+                            f"gpt2={folder},max_sequences=512,prefix_cache=false"])
 
 
 def cpu_seconds(process):
@@ -103,7 +88,7 @@ class Grpc:
         for _ in range(CONNECTIONS):
             one = Connection(address, window=1 << 24)
             self.connections.append(one)
-            for _ in range(streams // CONNECTIONS):
+            for _ in range(max(1, streams // CONNECTIONS)):
                 stream = one.open(path)
                 for number, request in enumerate(requests):
                     one.write(stream, request)
@@ -170,8 +155,8 @@ KINDS = {"sse": lambda grpc, http, streams: Sse(http, streams), "many": lambda g
 
 
 def measure(program, folder, kind, options):
-    with serving(program, folder) as (process, grpc, http):
-        load = KINDS[kind](grpc, http, options.streams)
+    with serving(program, folder) as process:
+        load = KINDS[kind](process.address, process.http, options.streams)
         end = time.monotonic() + WARMUP_S
         while time.monotonic() < end:
             load.step([])

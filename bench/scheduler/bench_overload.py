@@ -15,11 +15,13 @@ import os
 import shlex
 import statistics
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 
-from serving import echo_process, serving_process
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from serving import echo_process, serving_process  # noqa: E402
 
 MODEL = "write-en"
 # Texts of 8 to 56 new tokens.

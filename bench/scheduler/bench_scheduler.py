@@ -4,16 +4,19 @@ and OUT.json: continuous batching against static batches and one request at a ti
 against greedy; the memory of beams. bench/scheduler/bench_scheduler.sh builds and starts it."""
 
 import argparse
+import contextlib
 import datetime
 import json
 import os
 import re
 import shlex
 import subprocess
+import sys
 import tempfile
 import time
 
-from serving import serving
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from serving import serving_process  # noqa: E402
 
 MODELS = {"write-en": "bench/workloads/mixed_lengths.yaml",
           "translate-en-de": "bench/workloads/mixed_lengths_translate.yaml"}
@@ -39,10 +42,12 @@ class Bench:
         self.folder = tempfile.mkdtemp(prefix="bench_scheduler_")
         self.begin = time.monotonic()
 
+    @contextlib.contextmanager
     def server(self, settings=""):
         """A server on a free port, for a with statement; its address."""
         models = [["--model", f"{model}=models/{model}{CACHE}{settings}"] for model in MODELS]
-        return serving(self.options.server, sum(models, []))
+        with serving_process([self.options.server] + sum(models, [])) as process:
+            yield process.address
 
     def load(self, target, label, arguments):
         """One run of beamline-loadtest; the figures that the tables need."""

@@ -13,11 +13,13 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
 from bench_overload import CLOSED, EXPECTED, MODEL, NO_DEADLINE, REQUESTS, Cores, cpu_seconds
-from serving import serving_process
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from serving import serving_process  # noqa: E402
 
 SLICE_SECONDS = 0.2
 
