@@ -119,14 +119,9 @@ TEST_P(AttendedProductTest, EveryShapeAndTile) {
                    << shape.rows << " rows, " << shape.heads << "/" << shape.kv_heads << " heads, "
                    << shape.out_features << " features, tiles " << tiles.rows << "/" << tiles.split
                    << (biased ? ", bias" : "") << (adds ? ", residual" : ""));
-      reference::Matrix expected(shape.rows, shape.out_features);
-      for (int r = 0; r < shape.rows; ++r) {
-        for (int c = 0; c < shape.out_features; ++c) {
-          double sum = (biased ? bias.host()[c] : 0.0) + (adds ? residual.at(r, c) : 0.0);
-          for (int k = 0; k < shape.width(); ++k) sum += rows.at(r, k) * weight.values.at(c, k);
-          expected.at(r, c) = sum;
-        }
-      }
+      const reference::Matrix expected =
+          ExpectedProduct(shape.rows, rows, weight, biased ? &bias : nullptr, Activation::kNone,
+                          adds ? &residual : nullptr);
       const StridedMatrix y = Poisoned(dtype(), shape.rows, shape.out_features, residual.stride());
       MatMulParams params;
       params.x = attended.device();

@@ -68,15 +68,8 @@ TEST_P(ClusterProductTest, EveryShapeAndEpilogue) {
                    << ", tiles " << tiles.rows << "/" << tiles.split << ", activation "
                    << static_cast<int>(activation) << (biased ? ", bias" : "")
                    << (adds ? ", residual" : "") << (in_place ? " in place" : ""));
-      reference::Matrix expected(shape.rows, shape.out_features);
-      for (int r = 0; r < shape.rows; ++r) {
-        for (int c = 0; c < shape.out_features; ++c) {
-          double sum = biased ? bias.host()[c] : 0.0;
-          for (int k = 0; k < shape.in_features; ++k) sum += x.at(r, k) * weight.values.at(c, k);
-          expected.at(r, c) =
-              reference::Activate(activation, sum) + (adds ? residual.at(r, c) : 0.0);
-        }
-      }
+      const reference::Matrix expected = ExpectedProduct(
+          shape.rows, x, weight, biased ? &bias : nullptr, activation, adds ? &residual : nullptr);
       const StridedMatrix y = Poisoned(dtype(), shape.rows, shape.out_features, residual.stride());
       MatMulParams params;
       params.x = x.tensor();

@@ -1,4 +1,4 @@
-// A random weight on the GPU, with its values after rounding.
+// A random weight on the GPU, with its values after rounding, and what a product with it is.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -33,6 +33,25 @@ inline RandomWeight MakeRandomWeight(Backend& backend, DType dtype, int64_t out_
   reference::Matrix values(out_features, in_features);
   std::copy(array.host().begin(), array.host().end(), values.values.begin());
   return {*std::move(packed), std::move(values)};
+}
+
+// The float64 twin of a product of `rows` rows: x.at(row, feature) as the weight has input
+// features. No bias, no residual where they are null.
+template <typename Rows, typename Residual>
+reference::Matrix ExpectedProduct(int64_t rows, const Rows& x, const RandomWeight& weight,
+                                  const TypedArray* bias, Activation activation,
+                                  const Residual* residual) {
+  const reference::Matrix& w = weight.values;
+  reference::Matrix expected(rows, w.rows);
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < w.rows; ++c) {
+      double sum = bias != nullptr ? bias->host()[c] : 0.0;
+      for (int64_t k = 0; k < w.cols; ++k) sum += x.at(r, k) * w.at(c, k);
+      expected.at(r, c) = reference::Activate(activation, sum);
+      if (residual != nullptr) expected.at(r, c) += residual->at(r, c);
+    }
+  }
+  return expected;
 }
 
 }  // namespace beamline

@@ -37,15 +37,8 @@ TEST_P(StreamRowsProductTest, EveryShapeAndEpilogue) {
       SCOPED_TRACE(testing::Message() << shape.rows << " x " << shape.in_features << " x "
                                       << shape.out_features << " into " << Name(y_dtype)
                                       << (biased ? ", bias" : "") << (adds ? ", residual" : ""));
-      reference::Matrix expected(shape.rows, shape.out_features);
-      for (int r = 0; r < shape.rows; ++r) {
-        for (int c = 0; c < shape.out_features; ++c) {
-          double sum = biased ? bias.host()[c] : 0.0;
-          for (int k = 0; k < shape.in_features; ++k) sum += x.at(r, k) * weight.values.at(c, k);
-          expected.at(r, c) =
-              reference::Activate(activation, sum) + (adds ? residual.at(r, c) : 0.0);
-        }
-      }
+      const reference::Matrix expected = ExpectedProduct(
+          shape.rows, x, weight, biased ? &bias : nullptr, activation, adds ? &residual : nullptr);
       const StridedMatrix y =
           Poisoned(y_dtype, shape.rows, shape.out_features, shape.out_features + 1);
       MatMulParams params;
