@@ -3,13 +3,14 @@
 
 usage: peers.py --bin FOLDER --models FOLDER --out FILE.json [--lines BENCH.json ...] [--only REGEX] [--repeat N]
        peers.py --draw FILE.json
+       peers.py --join FILE.json ... --out FILE.json
 
 --lines: what cuda_op_bench and cuda_library_bench have measured. Operators are set beside PyTorch (SDPA by cuDNN and
 flash, torch.compile) and Triton in CUDA graphs; whole models, through the engine, beside transformers: eager, in a CUDA
 graph, and torch.compile. `ratio` is how many times as fast as the best peer, `ceiling_share` the part of the time that
 the work takes at this GPU's measured copy and product rates. Every peer is measured `repeat` times; `peer_spread` is
 by how much the results differ. A page goes to FILE.md and, where matplotlib is, a plot to FILE.png; --draw makes both
-of FILE.json.
+of FILE.json. --join makes one file of runs that had a GPU each of one machine: of each other rows, and the ceilings of the first.
 """
 
 import argparse
@@ -224,6 +225,7 @@ def show(document, path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draw")
+    parser.add_argument("--join", nargs="+")
     parser.add_argument("--bin")
     parser.add_argument("--models")
     parser.add_argument("--out")
@@ -234,6 +236,16 @@ def main():
     if options.draw:
         with open(options.draw, encoding="utf-8") as file:
             show(json.load(file), options.draw)
+        return
+    if options.join:
+        documents = []
+        for path in options.join:
+            with open(path, encoding="utf-8") as file:
+                documents.append(json.load(file))
+        document = dict(documents[0], rows=sum((one["rows"] for one in documents), []))
+        with open(options.out, "w", encoding="utf-8") as file:
+            json.dump(document, file, indent=1)
+        show(document, options.out)
         return
     options.device, options.half, options.max_tokens = "cuda", "float16", 1 << 20
     table = Table(options, peer_operators.ceilings())
