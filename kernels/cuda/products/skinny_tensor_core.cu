@@ -14,7 +14,7 @@ constexpr int kFewWarps = 4;
 constexpr int kManyWarps = 16;
 constexpr int kFeatures = 16;  // of a block
 constexpr int kDepth = 32;     // input features that a step multiplies: two products of 16
-constexpr int kUnroll = 4;     // steps whose loads are in flight together
+constexpr int kSteps = 4;      // whose loads are in flight together
 
 __device__ inline uint4 Load16(const void* from, bool valid) {
   return valid ? *static_cast<const uint4*>(from) : uint4{0, 0, 0, 0};
@@ -33,21 +33,21 @@ __device__ void MultiplyStep(const uint4& low, const uint4& high, const uint4 (&
   }
 }
 
-// The parts of 16 weight rows that a lane multiplies in a turn of kUnroll steps: low and high are
-// the lane's rows among the first and the last eight. The order of the input features within a
+// The parts of 16 weight rows that a lane multiplies in a turn of kTurnSteps steps: low and high
+// are the lane's rows among the first and the last eight. The order of the input features within a
 // step is free as long as both operands share it: so a lane takes eight consecutive ones, a 16-byte
 // load, where the instruction's layout would have it take pairs.
-template <int kWarps>
+template <int kWarps, int kTurnSteps>
 struct WeightTurn {
-  static constexpr int kColumns = kWarps * kDepth * kUnroll;  // of a turn of all warps
+  static constexpr int kColumns = kWarps * kDepth * kTurnSteps;  // of a turn of all warps
 
-  uint4 low[kUnroll], high[kUnroll];
+  uint4 low[kTurnSteps], high[kTurnSteps];
 
   // The lane's columns begin at `column`, and again kWarps * kDepth further on, and so forth.
   template <typename T>
   __device__ void Load(const T* low_row, const T* high_row, int column, int in_features) {
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
+    for (int u = 0; u < kTurnSteps; ++u) {
       const int at = column + u * kWarps * kDepth;
       low[u] = high[u] = {};
       LoadWeightIf(at < in_features, low_row + at, low[u]);
@@ -57,14 +57,15 @@ struct WeightTurn {
 };
 
 // sums += 16 weight rows times x^T, over turns of this warp, of which the first is loaded.
-template <int kRowTiles, int kWarps, typename T>
+template <int kRowTiles, int kWarps, int kTurnSteps, typename T>
 __device__ void MultiplyTile(const SkinnyOperands<T>& args, const T* low, const T* high, int column,
-                             int lane, WeightTurn<kWarps>& weight, float (&sums)[kRowTiles][4]) {
+                             int lane, WeightTurn<kWarps, kTurnSteps>& weight,
+                             float (&sums)[kRowTiles][4]) {
   const int group = lane / 4;
   for (int first = column;;) {
-    uint4 x[kUnroll][kRowTiles];
+    uint4 x[kTurnSteps][kRowTiles];
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
+    for (int u = 0; u < kTurnSteps; ++u) {
       const int at = first + u * kWarps * kDepth;
 #pragma unroll
       for (int r = 0; r < kRowTiles; ++r) {
@@ -77,8 +78,10 @@ __device__ void MultiplyTile(const SkinnyOperands<T>& args, const T* low, const 
     // to save registers, would have each step wait for its own.
     __syncwarp();
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) MultiplyStep<T>(weight.low[u], weight.high[u], x[u], sums);
-    first += WeightTurn<kWarps>::kColumns;
+    for (int u = 0; u < kTurnSteps; ++u) {
+      MultiplyStep<T>(weight.low[u], weight.high[u], x[u], sums);
+    }
+    first += WeightTurn<kWarps, kTurnSteps>::kColumns;
     // All lanes of a warp take the same number of turns.
     if (first - column + column / kDepth * kDepth >= args.in_features) break;
     weight.Load(low, high, first, args.in_features);
@@ -121,7 +124,8 @@ __device__ void MultiplyNormedTile(const SkinnyOperands<T>& args, const NormOnLo
 // The warps of a block share 16 output features, eight pairs or 16 units of their own, and divide
 // the input features among them. Grid: a block per 16 features. Bound by memory: the weight is read
 // once (K x N elements), x comes from cache.
-template <int kRowTiles, int kWarps, typename T, typename Output, typename InputNorm>
+template <int kRowTiles, int kWarps, int kTurnSteps, typename T, typename Output,
+          typename InputNorm>
 __global__ void __launch_bounds__(kWarps* kWarpSize)
     SkinnyTileKernel(SkinnyOperands<T> args, Output output, InputNorm input_norm) {
   constexpr int kThreads = kWarps * kWarpSize;
@@ -142,12 +146,13 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
   // Of the weight, the first turn is in registers before the kernel's turn, and what follows it, of
   // the blocks that come that early, in L2.
   const int column = warp * kDepth + lane % 4 * 8;
-  std::conditional_t<InputNorm::kNorms, NormedStep, WeightTurn<kWarps>> weight;
+  using Turn = WeightTurn<kWarps, kTurnSteps>;
+  std::conditional_t<InputNorm::kNorms, NormedStep, Turn> weight;
   if constexpr (InputNorm::kNorms) {
     weight.Load(low, high, input_norm, column, args.in_features);
   } else {
     weight.Load(low, high, column, args.in_features);
-    constexpr int kTurn = WeightTurn<kWarps>::kColumns;
+    constexpr int kTurn = Turn::kColumns;
     if (kTurn < kEarlyColumns && args.in_features > kTurn && blockIdx.x < kEarlyBlocks) {
       const int columns = min(args.in_features, kEarlyColumns) - kTurn;
       PrefetchRow(low + kTurn, columns, warp * 4 + lane % 4, kWarps * 4);
@@ -164,7 +169,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
   if constexpr (InputNorm::kNorms) {
     MultiplyNormedTile<kRowTiles>(args, input_norm, weight, column, lane, sums);
   } else {
-    MultiplyTile<kRowTiles, kWarps>(args, low, high, column, lane, weight, sums);
+    MultiplyTile<kRowTiles>(args, low, high, column, lane, weight, sums);
   }
 #pragma unroll
   for (int r = 0; r < kRowTiles; ++r) {
@@ -201,13 +206,20 @@ int BlocksOf(int num_units) {
 template <typename T, typename Output>
 void Launch(Device& device, const SkinnyOperands<T>& args, const Output& output) {
   const int blocks = BlocksOf<Output>(args.num_units);
-  const auto launch = [&]<int kRowTiles, int kWarps>() {
+  const auto launch = [&]<int kRowTiles, int kWarps, int kTurnSteps = kSteps>() {
     LaunchOverlapped(device, "a product of few rows",
-                     SkinnyTileKernel<kRowTiles, kWarps, T, Output, NoNorm>, blocks,
+                     SkinnyTileKernel<kRowTiles, kWarps, kTurnSteps, T, Output, NoNorm>, blocks,
                      kWarps * kWarpSize, /*shared_bytes=*/0, args, output, NoNorm());
   };
   const bool many_warps =
       blocks < device.num_multiprocessors() && args.in_features >= kManyWarps * kDepth;
+  // All of a block's weight before its turn, where registers have room for it: what a second turn
+  // loads nobody has waited for before.
+  constexpr int kStepColumns = kManyWarps * kDepth;
+  if (many_warps && args.num_rows <= 8 && args.in_features > kSteps * kStepColumns) {
+    if (args.in_features <= 6 * kStepColumns) return launch.template operator()<1, kManyWarps, 6>();
+    return launch.template operator()<1, kManyWarps, 8>();
+  }
   if (args.num_rows <= 8) {
     many_warps ? launch.template operator()<1, kManyWarps>()
                : launch.template operator()<1, kFewWarps>();
@@ -227,8 +239,8 @@ bool LaunchWithNorm(Device& device, const SkinnyOperands<T>& args, const Output&
   if (!norm.has_value()) return false;
   const auto launch = [&]<int kRowTiles>() {
     LaunchOverlapped(device, "a product of few rows behind a norm",
-                     SkinnyTileKernel<kRowTiles, kNormingWarps, T, Output, NormOnLoad<T>>, blocks,
-                     kNormingWarps * kWarpSize, /*shared_bytes=*/0, args, output, *norm);
+                     SkinnyTileKernel<kRowTiles, kNormingWarps, kSteps, T, Output, NormOnLoad<T>>,
+                     blocks, kNormingWarps * kWarpSize, /*shared_bytes=*/0, args, output, *norm);
   };
   args.num_rows <= 8 ? launch.template operator()<1>() : launch.template operator()<2>();
   return true;
