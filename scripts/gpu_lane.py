@@ -51,9 +51,9 @@ CLEAN = {"memcheck": "ERROR SUMMARY: 0 errors", "initcheck": "ERROR SUMMARY: 0 e
 # What runs under the sanitizers, the longest first: name, program, filter, and the tools that do not see it. Together
 # every kernel file of kernels/cuda.
 SMALL_CASES = (
-    ("matmul", "cuda_half_op_test", "*MatMulWithEveryEpilogue/float*", ()),
+    ("matmul", "cuda_half_op_test", "*MatMulWithEveryEpilogue/float*:*FewRowsOfEverySize*", ()),
     ("rows", "cuda_half_op_test",
-     "*HalfOp*Norm*/float16:*Embed*/float16:*PoolsEveryWay/float16:*ProjectsHeads*/float16", ()),
+     "*HalfOp*Norm*/float16:*Embed*/float16:*PoolsEveryWay/float16:*ProjectsHeads*/float16:*ProjectsHeads*/float32", ()),
     ("attention", "cuda_half_op_test",
      "*CrossAttention*/float*:*LargeScores*/bfloat16:*Prefill*/float16:*InPlace/float16:*SeveralTiles*/float16:"
      "*ContextsEnd*/float16", ()),

@@ -339,6 +339,7 @@ void TimeNormedProducts(Bench& bench) {
       {"norm", 0, 512, 512, DType::kFloat16},   {"norm", 0, 512, 2048, DType::kFloat16},
       {"norm", 0, 1024, 1024, DType::kFloat16}, {"norm", 0, 1024, 3072, DType::kFloat16},
       {"norm", 0, 1024, 4096, DType::kFloat16}, {"norm", 0, 768, 3072, DType::kBFloat16},
+      {"norm", 0, 512, 512, DType::kFloat32},   {"norm", 0, 512, 1536, DType::kFloat32},
       {"norm", 0, 512, 2048, DType::kFloat32}};
   for (Product product : products) {
     product.y_dtype = product.dtype;
@@ -349,6 +350,21 @@ void TimeNormedProducts(Bench& bench) {
       product.norm = Product::kNormInside;
       TimeMatMul(bench, product);
     }
+  }
+  // A translator's step of one request.
+  for (int64_t rows : {1, 4}) {
+    Product product = {"bias, residual", rows, 512, 512, DType::kFloat32};
+    product.y_dtype = product.dtype;
+    product.residual = true;
+    product.most_weights = 24;
+    TimeMatMul(bench, product);
+    product.in_features = 2048;
+    TimeMatMul(bench, product);
+    product.label = "bias";
+    product.residual = false;
+    product.in_features = 512;
+    product.out_features = 30000;
+    TimeMatMul(bench, product);
   }
   // One row of Llama 3 8B (queries, keys and values; gate and up; output) and of smaller models.
   Product row = {"RMS norm", 1, 4096, 6144};

@@ -1,7 +1,11 @@
 #include "kernels/cuda/products/matmul.h"
 
+#include <type_traits>
+
 #include "base/check.h"
 #include "kernels/cuda/products/cluster_product.h"
+#include "kernels/cuda/products/float_parts_product.h"
+#include "kernels/cuda/products/float_rows_product.h"
 #include "kernels/cuda/products/row_parts_product.h"
 #include "kernels/cuda/products/stream_product.h"
 #include "kernels/cuda/products/stream_rows_product.h"
@@ -26,6 +30,10 @@ bool LaunchSkinny(Device& device, const Params& params, const CudaWeight& weight
   const int64_t num_rows = params.x.num_rows();
   if (device.has_wgmma() && StreamProduct(device, params, weight)) return true;
   if (RowPartsProduct(device, params, weight)) return true;
+  if (FloatPartsProduct(device, params, weight)) return true;
+  if constexpr (std::is_same_v<Params, MatMulParams>) {
+    if (FloatRowsProduct(device, params, weight)) return true;
+  }
   // One row of a small weight too: by fewer and larger blocks, which all run at once, so that the
   // product behind this one finds room before its turn. Larger weights were not measured.
   const bool small =

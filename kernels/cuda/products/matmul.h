@@ -14,10 +14,10 @@ namespace beamline::cuda {
 
 // The whole operator in one kernel for num_rows <= kMostSkinnyRows: the weight is read once, and
 // whatever follows the product is computed with it. In 16 bits it is for one row, and for what the
-// tensor cores' kernel below refuses. Returns false, having done nothing, when the operands cannot
-// be read 16 bytes at a time, and for rotary embedding of an odd head_dim. Behind an input_norm
-// also in 16 bits, and when the product has too many features, or its rows are too long, for each
-// block to norm the rows.
+// tensor cores' kernel below refuses; in float32 for what FloatPartsProduct and FloatRowsProduct
+// refuse. Returns false, having done nothing, when the operands cannot be read 16 bytes at a time,
+// and for rotary embedding of an odd head_dim. Behind an input_norm also in 16 bits, and when the
+// product has too many features, or its rows are too long, for each block to norm the rows.
 inline constexpr int64_t kMostSkinnyRows = 8;
 bool SkinnyProduct(Device& device, const MatMulParams& params, const CudaWeight& weight);
 bool SkinnyProduct(Device& device, const ProjectHeadsParams& params, const CudaWeight& weight);

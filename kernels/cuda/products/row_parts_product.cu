@@ -40,15 +40,9 @@ __global__ void __launch_bounds__(Parts::kWarps* kWarpSize)
   uint4 gain = {}, bias = {};
   LoadEarlyIf(inside, norm.norm.gain + column, gain);
   LoadEarlyIf(inside && norm.norm.bias != nullptr, norm.norm.bias + column, bias);
-  // Thread i completes unit i % kUnits of row i / kUnits.
-  const int thread = static_cast<int>(threadIdx.x);
-  const int own_row = thread / kUnits;
-  const int own_unit = begin + thread % kUnits;
-  const bool completes = own_row < args.num_rows && own_unit <= last_unit;
-  typename Output::Inputs inputs = {};
-  if (completes) inputs = output.LoadWeights(own_row, own_unit);
+  OwnUnit<Output, kUnits> own(output, begin, args.num_rows, args.num_units);
   WaitForEarlierKernels();
-  if (completes) output.LoadRest(own_row, own_unit, inputs);
+  own.LoadRest(output);
   uint4 x = {};
   const bool exists = inside && parts.row < args.num_rows;
   if (exists) x = *reinterpret_cast<const uint4*>(args.x + parts.row * args.x_stride + column);
@@ -64,16 +58,16 @@ __global__ void __launch_bounds__(Parts::kWarps* kWarpSize)
     StoreTile(parts, sums, partials[parts.warp][t]);
   }
   __syncthreads();
-  if (!completes) return;
-  const int tile = thread % kUnits / kTileUnits;
-  const int feature = thread % kTileUnits;
+  if (!own.exists) return;
+  const int tile = own.of_block / kTileUnits;
+  const int feature = own.of_block % kTileUnits;
   float sum = 0.0f, second_sum = 0.0f;
 #pragma unroll
   for (int w = 0; w < Parts::kWarps; ++w) {
-    sum += partials[w][tile][own_row][feature];
-    if (Output::kPaired) second_sum += partials[w][tile][own_row][feature + kTileFeatures / 2];
+    sum += partials[w][tile][own.row][feature];
+    if (Output::kPaired) second_sum += partials[w][tile][own.row][feature + kTileFeatures / 2];
   }
-  output.Store(own_row, own_unit, inputs, sum, second_sum);
+  output.Store(own.row, own.unit, own.inputs, sum, second_sum);
 }
 
 // Blocks of one row are small, so that several run on a multiprocessor at once; of those of several

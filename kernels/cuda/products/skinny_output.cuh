@@ -213,6 +213,26 @@ bool WithOutput(const ProjectHeadsParams& params, Body body) {
   return body(HeadsOutput<T, true>{places, params.bias.as<T>(), Divisor(params.head_dim / 2)});
 }
 
+// What a thread of a block of kUnits units from `begin` on completes, thread i unit i % kUnits of
+// row i / kUnits, with what that reads besides the sums.
+template <typename Output, int kUnits>
+struct OwnUnit {
+  int row = static_cast<int>(threadIdx.x) / kUnits;
+  int of_block = static_cast<int>(threadIdx.x) % kUnits;
+  int unit;
+  bool exists;
+  typename Output::Inputs inputs = {};
+
+  // Before the kernel's turn.
+  __device__ OwnUnit(const Output& output, int begin, int num_rows, int num_units)
+      : unit(begin + of_block), exists(row < num_rows && unit < num_units) {
+    if (exists) inputs = output.LoadWeights(row, unit);
+  }
+  __device__ void LoadRest(const Output& output) {
+    if (exists) output.LoadRest(row, unit, inputs);
+  }
+};
+
 // Whether every head divides into HeadsOutput's pairs.
 inline bool HasPairs(const ProjectHeadsParams& params) {
   return params.rotary == nullptr || params.head_dim % 2 == 0;
