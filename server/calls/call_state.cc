@@ -202,16 +202,27 @@ void CallState::GivePlaces() {
 }
 
 google::rpc::Status CallState::Fail(const absl::Status& status) {
+  RecordFailure(status);
+  return ToRpcStatus(status);
+}
+
+grpc::Status CallState::FailCall(const absl::Status& status) {
+  RecordFailure(status);
+  return ToGrpcStatus(status);
+}
+
+void CallState::RecordFailure(const absl::Status& status) {
   // Before the client hears of it, so that what it sends next finds the place.
   GivePlaces();
   // Some refusals wait until a request's tokens are counted, and come as its answer.
   if (const auto reason = status.GetPayload(kRefusalPayload); reason.has_value()) {
     services_.metrics.RecordRejection(RejectionOf(std::string(*reason)));
   }
-  if (IsFaultOfTheServer(status.code())) record_.fault = std::string(status.message());
-  google::rpc::Status error = ToRpcStatus(status);
-  record_.code = static_cast<absl::StatusCode>(error.code());
-  return error;
+  record_.code = status.code();
+  if (IsFaultOfTheServer(status.code())) {
+    record_.fault = std::string(status.message());
+    record_.code = absl::StatusCode::kInternal;  // what its client is told
+  }
 }
 
 void CallState::Done() {

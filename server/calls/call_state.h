@@ -19,6 +19,7 @@
 #include "google/protobuf/message.h"
 #include "google/rpc/status.pb.h"
 #include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/status.h"
 #include "server/admission.h"
 #include "server/calls/caller.h"
 #include "server/calls/poller_rest.h"
@@ -114,8 +115,11 @@ class CallState {
   void SetRequestId(const std::string& request_id) { record_.request_id = request_id; }
   void SetModel(const std::string& model) { record_.model = model; }
   const std::string& request_id() const { return record_.request_id; }
+  const std::string& model() const { return record_.model; }  // empty: none is known yet
   // Records that the call ends with this error, and returns it as the contract tells it.
   google::rpc::Status Fail(const absl::Status& status);
+  // The same for gRPC.
+  grpc::Status FailCall(const absl::Status& status);
   // The client has gone: what is ready, or will be, does not reach it. Any thread, before Done.
   void SetUnsent() { unsent_ = true; }
   bool is_unsent() const { return unsent_; }
@@ -144,6 +148,7 @@ class CallState {
   void DescribeBy(const google::protobuf::Descriptor& type,
                   absl::FunctionRef<std::string(const google::protobuf::FieldDescriptor&)> text);
   void RecordRefusal(const absl::Status& refusal);
+  void RecordFailure(const absl::Status& status);
 
   ServiceContext& services_;
   const Clock::time_point start_;

@@ -75,7 +75,7 @@ class EngineCall final : public UnaryCall {
       // The model is recorded where it is resolved, the others' here.
       state().SetRequestId(message.request_id());
       const absl::Status submitted = Submit(caller, message);
-      if (!submitted.ok()) state().Describe(message);
+      if (!submitted.ok() && state().model().empty()) state().Describe(message);
       return submitted;
     } else {
       state().Describe(message);

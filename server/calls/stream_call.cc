@@ -135,9 +135,9 @@ void StreamCall::Refuse(const absl::Status& status, bool is_last) {
 }
 
 void StreamCall::Fail(const absl::Status& status) {
-  grpc::Status error = ToGrpcStatus(state_.Fail(status));
-  if (!state_.is_refused()) return Finish(error);
-  KeepAnswer([this, error = std::move(error)] { Finish(error); });
+  grpc::Status error = state_.FailCall(status);
+  if (!state_.is_refused()) return Finish(std::move(error));
+  KeepAnswer([this, error = std::move(error)]() mutable { Finish(std::move(error)); });
 }
 
 void StreamCall::OnWriteDone(bool ok) {

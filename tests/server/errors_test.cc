@@ -3,12 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <random>
+#include <string>
+
 #include "absl/strings/cord.h"
 #include "base/field_error.h"
 #include "base/utf8.h"
 #include "engine/api/engine.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "tests/test_seed.h"
 
 namespace beamline::errors_test {
 namespace {
@@ -80,6 +85,30 @@ TEST(Errors, TheEngineMayKnowWhenToRetry) {
   ASSERT_TRUE(Details(ToGrpcStatus(refusal)).details(0).UnpackTo(&retry));
   EXPECT_EQ(retry.retry_delay().seconds(), 2);
   EXPECT_EQ(retry.retry_delay().nanos(), 345000000);
+}
+
+// What is written without protobuf's messages is what they would be.
+TEST(Errors, RefusalsAreTheBytesOfTheirMessages) {
+  std::mt19937_64 random(TestSeed());
+  for (int i = 0; i < 2000; ++i) {
+    std::string text(random() % 3 == 0 ? random() % 3 : random() % 1300, ' ');
+    for (char& c : text) c = static_cast<char>(random() % (i % 2 == 0 ? 128 : 256));
+    absl::Status refusal = absl::ResourceExhaustedError(text);
+    if (i % 3 != 0) {
+      const int64_t delay_ms = static_cast<int64_t>(random() % (i % 3 == 1 ? 3000 : 3 << 20));
+      refusal.SetPayload(
+          kRetryAfterPayload,
+          absl::Cord(std::to_string(i % 7 == 0 ? delay_ms / 1000 * 1000 : delay_ms)));
+    }
+    const google::rpc::Status message = ToRpcStatus(refusal);
+    const grpc::Status status = ToGrpcStatus(refusal);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+    EXPECT_EQ(status.error_message(), message.message());
+    EXPECT_EQ(status.error_details(), message.SerializeAsString());
+  }
+  absl::Status for_good = absl::ResourceExhaustedError("for good");
+  for_good.SetPayload(kNotSoonPayload, absl::Cord());
+  EXPECT_EQ(Details(ToGrpcStatus(for_good)).details_size(), 0);
 }
 
 TEST(Errors, FaultsOfTheServerRevealNothing) {
