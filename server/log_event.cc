@@ -1,7 +1,6 @@
 #include "server/log_event.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "base/json.h"
@@ -9,20 +8,21 @@
 #include "server/log_format.h"
 
 namespace beamline {
-namespace {
 
-constexpr size_t kUsualBytes = 768;  // a request's line has fewer
-
-}  // namespace
-
-EventLine::EventLine(std::string_view event, bool json) : json_(json), line_(kUsualBytes, '\0') {
+EventLine::EventLine(std::string_view event, bool json) : json_(json) {
   if (json) Append(kEventBegin);
   if (json) Append("\"");
   Append(event);
   if (json) Append("\"");
 }
 
-void EventLine::Grow() { line_.resize(2 * size_); }
+void EventLine::Grow(size_t num_written) {
+  const bool was_usual = longer_.empty();
+  longer_.resize(2 * size_);
+  if (was_usual) std::memcpy(longer_.data(), usual_.data(), num_written);
+  place_ = longer_.data();
+  room_ = longer_.size();
+}
 
 void EventLine::AppendText(std::string_view text) {
   // What nearly all texts are: nothing in them is written otherwise.
@@ -51,10 +51,9 @@ void EventLine::AppendSeconds(std::chrono::nanoseconds time) {
   Append({part.data() + 1, part.size() - 1});
 }
 
-std::string EventLine::Take() && {
+std::string_view EventLine::End() {
   if (json_) Append("}");
-  line_.resize(size_);
-  return std::move(line_);
+  return {place_, size_};
 }
 
 }  // namespace beamline

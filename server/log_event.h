@@ -1,6 +1,7 @@
 // A line of the log that tells an event by named values.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +19,8 @@ namespace beamline {
 class EventLine {
  public:
   EventLine(std::string_view event, bool json);
+  EventLine(const EventLine&) = delete;
+  EventLine& operator=(const EventLine&) = delete;
 
   // Letters, digits and underscores.
   void AddWord(std::string_view name, std::string_view word) {
@@ -44,15 +47,18 @@ class EventLine {
     AppendSeconds(time);
   }
 
-  std::string Take() &&;
+  // All of it, to which nothing is added any more; valid as long as this is.
+  std::string_view End();
 
  private:
+  static constexpr size_t kUsualBytes = 768;  // a request's line has fewer
+
   // Room for so many bytes more, which are to be written at once.
   [[gnu::always_inline]] char* Extend(size_t num_bytes) {
     const size_t begin = size_;
     size_ += num_bytes;
-    if (size_ > line_.size()) Grow();
-    return line_.data() + begin;
+    if (size_ > room_) Grow(begin);
+    return place_ + begin;
   }
   [[gnu::always_inline]] void Append(std::string_view bytes) {
     std::memcpy(Extend(bytes.size()), bytes.data(), bytes.size());
@@ -64,14 +70,17 @@ class EventLine {
     Append(json_ ? std::string_view("\":") : std::string_view("="));
     if (is_quoted) Append("\"");
   }
-  void Grow();
+  void Grow(size_t num_written);
   void AppendText(std::string_view text);  // escaped, without quotation marks
   void AppendNumber(int64_t number);
   void AppendSeconds(std::chrono::nanoseconds time);
 
   const bool json_;
-  std::string line_;  // the first size_ bytes of it
-  size_t size_ = 0;
+  std::array<char, kUsualBytes> usual_;  // each request has a line, which allocates nothing
+  std::string longer_;                   // in place of it where that is too small
+  char* place_ = usual_.data();
+  size_t room_ = kUsualBytes;
+  size_t size_ = 0;  // so many bytes of it are the line
 };
 
 }  // namespace beamline

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "server/log_event.h"
 #include "spdlog/spdlog.h"
@@ -35,11 +34,8 @@ void AddCut(std::string_view name, std::string_view text, size_t most_bytes, Eve
   line.AddText(name, std::string(text.substr(0, most_bytes)) + "...");
 }
 
-}  // namespace
-
-std::string RequestLine(const CallRecord& record, bool json) {
+void Add(const CallRecord& record, EventLine& line) {
   using std::chrono::nanoseconds;
-  EventLine line("request", json);
   line.AddWord("rpc", kRpcNames[static_cast<size_t>(record.rpc)]);
   AddCut("model", record.model, kMostIdBytes, line);
   AddCut("request_id", record.request_id, kMostIdBytes, line);
@@ -65,12 +61,23 @@ std::string RequestLine(const CallRecord& record, bool json) {
     }
   }
   if (!record.fault.empty()) AddCut("fault", record.fault, kMostFaultBytes, line);
-  return std::move(line).Take();
+}
+
+}  // namespace
+
+std::string RequestLine(const CallRecord& record, bool json) {
+  EventLine line("request", json);
+  Add(record, line);
+  return std::string(line.End());
 }
 
 void LogRequest(const CallRecord& record, const RequestLogOptions& options) {
   const spdlog::level::level_enum level = LevelOf(record, options.all);
-  if (spdlog::should_log(level)) spdlog::log(level, RequestLine(record, options.json));
+  if (!spdlog::should_log(level)) return;
+  EventLine line("request", options.json);
+  Add(record, line);
+  const std::string_view text = line.End();
+  spdlog::log(level, spdlog::string_view_t(text.data(), text.size()));
 }
 
 }  // namespace beamline

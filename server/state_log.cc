@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstddef>
 #include <string>
-#include <utility>
 
 #include "server/log_event.h"
 #include "spdlog/spdlog.h"
@@ -41,7 +40,7 @@ std::string StateLine(const ReplicaSnapshot& snapshot, const ModelStats& stats, 
   line.AddNumber("used_blocks", stats.used_blocks);
   line.AddNumber("total_blocks", stats.total_blocks);
   line.AddNumber("preemptions", static_cast<int64_t>(stats.preemptions));
-  return std::move(line).Take();
+  return std::string(line.End());
 }
 
 std::string RequestStateLine(const ReplicaSnapshot& snapshot, const JobSnapshot& job, bool json) {
@@ -60,7 +59,7 @@ std::string RequestStateLine(const ReplicaSnapshot& snapshot, const JobSnapshot&
     line.AddNumber("tokens", job.tokens);
     line.AddNumber("blocks", job.blocks);
   }
-  return std::move(line).Take();
+  return std::string(line.End());
 }
 
 }  // namespace

@@ -44,7 +44,9 @@ Caller CallerOf(const grpc::CallbackServerContext& context, const std::string& i
     name = std::string_view(named->second.data(), named->second.size());
   }
   std::string peer = context.peer();
-  Caller caller = MakeCaller(DeadlineOf(context.raw_deadline()), identity, name, HostOf(peer));
+  // Who has a name is not known by his host.
+  const std::string host = identity.empty() && !name.has_value() ? HostOf(peer) : std::string();
+  Caller caller = MakeCaller(DeadlineOf(context.raw_deadline()), identity, name, host);
   caller.peer = std::move(peer);
   caller.context = &context;
   if (const auto parent = metadata.find(kTraceParentKey); parent != metadata.end()) {

@@ -13,8 +13,9 @@ constexpr char kKey[] = "authorization";
 constexpr std::string_view kScheme = "bearer ";
 
 // Of the client's certificate, which TLS has checked; empty without one.
-std::string SubjectName(const grpc::ServerContextBase& context) {
-  const auto auth = context.auth_context();
+std::string SubjectName(const Shown& shown) {
+  if (shown.context == nullptr) return shown.subject;
+  const auto auth = shown.context->auth_context();
   if (auth == nullptr || !auth->IsPeerAuthenticated()) return "";
   const auto names = auth->FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME);
   return names.empty() ? "" : std::string(names.front().data(), names.front().size());
@@ -38,12 +39,12 @@ Shown ShownIn(const grpc::ServerContextBase& context) {
     shown.authorization = std::string_view(given->second.data(), given->second.size());
     shown.is_twice = metadata.count(kKey) > 1;
   }
-  shown.subject = SubjectName(context);
+  shown.context = &context;
   return shown;
 }
 
 absl::StatusOr<std::string> Gate::Enter(const Shown& shown, Right right) const {
-  if (identities_ == nullptr) return shown.subject;
+  if (identities_ == nullptr) return SubjectName(shown);
   const auto identities = identities_->Current();
   const Identity* identity = nullptr;
   if (shown.authorization.has_value()) {
@@ -62,8 +63,8 @@ absl::StatusOr<std::string> Gate::Enter(const Shown& shown, Right right) const {
     if (identity == nullptr) {
       return absl::UnauthenticatedError("the token is none that this server knows");
     }
-  } else if (!shown.subject.empty()) {
-    identity = identities->OfCertificate(shown.subject);
+  } else if (const std::string subject = SubjectName(shown); !subject.empty()) {
+    identity = identities->OfCertificate(subject);
   }
   if (identity == nullptr) {
     return absl::UnauthenticatedError(

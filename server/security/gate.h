@@ -23,6 +23,9 @@ struct Shown {
   bool is_twice = false;                          // there are several of these
   std::string_view place = "metadata";            // where his protocol has it, for errors
   std::string subject;  // the name in his certificate, which TLS has checked; empty: none
+  // Of a call of gRPC's, else null: what has the certificate. It is looked at only where the name
+  // decides, as that takes longer than all the rest.
+  const grpc::ServerContextBase* context = nullptr;
 };
 // Of a call of gRPC's; valid as long as the context is.
 Shown ShownIn(const grpc::ServerContextBase& context);

@@ -99,7 +99,7 @@ TEST(RequestLog, TimesAreRoundedToMicroseconds) {
                                                               {-1'500'000, "-0.001500"}}) {
     EventLine line("event", /*json=*/false);
     line.AddSeconds("seconds", std::chrono::nanoseconds(ns));
-    EXPECT_EQ(std::move(line).Take(), std::string("event seconds=") + text);
+    EXPECT_EQ(line.End(), std::string("event seconds=") + text);
   }
 }
 
