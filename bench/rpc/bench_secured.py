@@ -83,14 +83,15 @@ def measure(options, folder, spans):
     kinds = protections(folder, spans)
     models = [part for name in ("bert", "bert0", "gpt2") for part in ("--model", f"{name}={os.path.join(folder, name)},cache_bytes=16777216")]
     runs = []
-    for _ in range(options.rounds):
+    for round_number in range(max(options.rounds, options.at_once_rounds)):
         with contextlib.ExitStack() as stack:
             where = start_all(options, kinds, models, stack)
             for name in AT_ONCE:
                 many = run(options, "encode", where[name.removesuffix(NO_LAYERS)], "--concurrency", str(CALLS_AT_ONCE), "--connections", str(CONNECTIONS),
                            encoder="bert0" if name.endswith(NO_LAYERS) else "bert")
                 runs.append({"candidate": name, **many, "call": "many"})
-            for call in ("encode", "stream"):
+                print(name, "at once", round(many["calls_per_s"]), flush=True)
+            for call in ("encode", "stream") if round_number < options.rounds else ():
                 runs.append({"candidate": "engine", **run(options, call, ["--folder", os.path.join(folder, "bert" if call == "encode" else "gpt2")])})
                 for name, arguments in where.items():
                     runs.append({"candidate": name, **run(options, call, arguments)})
@@ -131,11 +132,13 @@ def page(result):
         added = (f"{row['added_unary_us']:.0f}", f"{row['added_token_us']:.1f}") if "added_unary_us" in row else ("", "")
         name = "engine in process" if row["candidate"] == "engine" else row["candidate"]
         lines.append(f"| {name} | {row['encode']['p50_us']:.0f}; {row['encode']['p99_us']:.0f} | {added[0]} | {row['stream']['p50_us']:.0f} | {added[1]} |")
-    lines += ["", f"Encode, {CALLS_AT_ONCE} calls at once over {CONNECTIONS} connections; without layers the model computes next to nothing:", "",
-              "| on | calls/s | of those of |", "| --- | ---: | --- |"]
+    lines += ["", f"Encode, {CALLS_AT_ONCE} calls at once over {CONNECTIONS} connections; without layers the model computes next to nothing. Medians of "
+              f"{result['at_once_rounds']} rounds, and in brackets the quarters of them:", "", "| on | calls/s | of those of |", "| --- | ---: | --- |"]
     for name, rate in result["calls_per_s"].items():
         ratios = "; ".join(f"{of['ratio']:.2f} {of['echo']}" for of in result["ratios"] if of["candidate"] == name)
-        lines.append(f"| {name} | {rate:,.0f} | {ratios} |")
+        rates = [one["calls_per_s"] for one in result["runs"] if (one["candidate"], one["call"]) == (name, "many")]
+        quarters = statistics.quantiles(rates) if len(rates) > 1 else [rate] * 3
+        lines.append(f"| {name} | {rate:,.0f} ({quarters[0]:,.0f} to {quarters[2]:,.0f}) | {ratios} |")
     return "\n".join(lines) + "\n"
 
 
@@ -145,6 +148,7 @@ def main():
     parser.add_argument("--echo-server", required=True)
     parser.add_argument("--bench", required=True)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--at-once-rounds", type=int, default=0, help="of the many calls at once, where more than of the others: server processes differ")
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--commit", default="", help="of the measured server")
     parser.add_argument("--out", required=True, help="the result files' path without .md and .json")
@@ -154,7 +158,8 @@ def main():
         tiny_checkpoints.write_bert(os.path.join(folder, "bert0"), num_layers=0)
         tiny_checkpoints.write_gpt2(os.path.join(folder, "gpt2"))
         result = {"date": datetime.date.today().isoformat(), "machine": machine(), "commit": options.commit, "rounds": options.rounds,
-                  "seconds": options.seconds, **measure(options, folder, spans.address)}
+                  "at_once_rounds": max(options.rounds, options.at_once_rounds), "seconds": options.seconds,
+                  **measure(options, folder, spans.address)}
     with open(options.out + ".json", "w", encoding="utf-8") as file:
         json.dump(result, file, indent=1)
         file.write("\n")
