@@ -1,7 +1,6 @@
 #include "server/tracing/span_wire.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 
 #include "absl/strings/escaping.h"
@@ -49,11 +48,12 @@ class FieldWriter {
     Begin(field, bytes.size());
     Raw(bytes);
   }
-  // The bytes that the digits, two for each, stand for.
+  // The bytes that the digits, two for each, stand for: '0' to '9' and 'a' to 'f' alone.
   void Hex(int field, std::string_view digits) {
+    const auto value = [](char digit) { return (digit & 0xF) + (digit > '9' ? 9 : 0); };
     Begin(field, digits.size() / 2);
     for (size_t i = 0; i + 1 < digits.size(); i += 2) {
-      std::from_chars(digits.data() + i, digits.data() + i + 2, *place_++, /*base=*/16);
+      *place_++ = static_cast<uint8_t>(16 * value(digits[i]) + value(digits[i + 1]));
     }
   }
   // Of a message, whose fields, so many bytes, follow.
