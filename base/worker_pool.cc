@@ -10,10 +10,17 @@
 namespace beamline {
 
 WorkerPool::WorkerPool(int num_threads) : num_threads_(static_cast<size_t>(num_threads)) {
-  for (int i = 0; i < num_threads; ++i) threads_.emplace_back([this] { Run(); });
+  try {
+    for (int i = 0; i < num_threads; ++i) threads_.emplace_back([this] { Run(); });
+  } catch (...) {
+    End();
+    throw;
+  }
 }
 
-WorkerPool::~WorkerPool() {
+WorkerPool::~WorkerPool() { End(); }
+
+void WorkerPool::End() {
   int num_asleep = 0;
   {
     std::lock_guard lock(mutex_);

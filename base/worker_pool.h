@@ -18,6 +18,7 @@ class WorkerPool {
  public:
   using Work = absl::AnyInvocable<void()>;
 
+  // Throws std::system_error where the system has no thread left.
   explicit WorkerPool(int num_threads);
   // Runs what has been posted, then ends.
   ~WorkerPool();
@@ -53,6 +54,7 @@ class WorkerPool {
   // Takes what a thread carries out next: a piece, or several that send.
   void TakeLocked(std::vector<Work>& taken);
   void Run();
+  void End();
 
   const size_t num_threads_;
   std::mutex mutex_;

@@ -2,6 +2,7 @@
 // wrong command line or configuration; with --health, 0 when the server asked is SERVING, else 1.
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -10,6 +11,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -17,6 +20,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/build_info.h"
 #include "base/standard_streams.h"
+#include "base/status.h"
 #include "base/text.h"
 #include "engine/api/engine.h"
 #include "engine/api/follower.h"
@@ -38,6 +42,7 @@
 #include "server/security/tls_config.h"
 #include "server/server.h"
 #include "server/shutdown_signal.h"
+#include "server/thread_room.h"
 #include "spdlog/spdlog.h"
 
 namespace beamline {
@@ -76,6 +81,21 @@ EngineOptions ToEngineOptions(const ServerConfig& config, ProcessOptions process
   return options;
 }
 
+// What a server of these settings starts beside its engine: gRPC's threads, which without one of
+// them ends the process, its own, and one for unread answers.
+int ThreadsOfServer(const ServerConfig& config) {
+  constexpr int kAlways = 17;
+  constexpr int kMostByCores = 16;  // of gRPC's
+  constexpr int kOfListener = 5;
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  int num_threads = kAlways + std::min(cores, kMostByCores) + config.writer_threads;
+  for (const std::string& address :
+       {config.http_listen, config.health_listen, config.admin_listen}) {
+    if (address != "off") num_threads += kOfListener;
+  }
+  return num_threads;
+}
+
 class LoggingMetrics final : public Metrics {
  public:
   using Metrics::Metrics;
@@ -86,6 +106,14 @@ class LoggingMetrics final : public Metrics {
     spdlog::info("model '{}': {}", model, line);
   }
 };
+
+// The engine, beside which there is room for a server.
+absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(const ServerConfig& config,
+                                                   const EngineOptions& options, Metrics& metrics) {
+  auto engine = Engine::Create(options, &metrics);
+  if (engine.ok()) BEAMLINE_RETURN_IF_ERROR(CheckThreadRoom(ThreadsOfServer(config)));
+  return engine;
+}
 
 void PrintStartLine(const Server& server) {
   std::vector<std::string> others;
@@ -149,7 +177,7 @@ int Main(int argc, char** argv) {
   }
 
   auto metrics = std::make_shared<LoggingMetrics>(config.models);
-  auto engine = Engine::Create(options, metrics.get());
+  auto engine = MakeEngine(config, options, *metrics);
   if (!engine.ok()) return Fail(1, engine.status());
   const std::vector<ModelInfo> models = (*engine)->Models();
   std::atomic<bool> faulted = false;
@@ -189,5 +217,10 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   beamline::LimitArenas();
-  return beamline::Main(argc, argv);
+  try {
+    return beamline::Main(argc, argv);
+  } catch (const std::system_error& error) {
+    return beamline::Fail(
+        1, absl::ResourceExhaustedError(fmt::format("no thread can be started: {}", error.what())));
+  }
 }

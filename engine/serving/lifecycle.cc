@@ -94,8 +94,10 @@ absl::Status Lifecycle::LoadConfigured() {
     }
     BEAMLINE_RETURN_IF_ERROR(CheckName(model.name));
     BEAMLINE_RETURN_IF_ERROR(registry_.BeginLoad(model).status());
-    absl::StatusOr<Registry::Pool> pool =
-        MakePool(model, {.later_models = std::span(models).subspan(i + 1), .is_configured = true});
+    absl::StatusOr<Registry::Pool> pool = WithinLimits([&] {
+      return MakePool(model,
+                      {.later_models = std::span(models).subspan(i + 1), .is_configured = true});
+    });
     if (const auto fault = GetFieldFault(pool.status()); fault.has_value()) {
       return InField(fault->field, fmt::format("model '{}': ", Shorten(model.name)), pool.status());
     }
@@ -183,11 +185,13 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> Lifecycle::LoadReplica(const ModelO
   context.yields = !way.is_configured || way.is_again;
   if (!context.yields && cpu.cores.empty()) return LoadedModel::Load(options, context);
   // A thread of its own, since what gives way once, or stays on some cores, does so for good.
-  absl::StatusOr<std::unique_ptr<LoadedModel>> model = absl::UnknownError("not loaded");
-  std::thread([&] {
-    model = WithinLimits([&] { return LoadedModel::Load(options, context); });
-  }).join();
-  return model;
+  return WithinLimits([&] {
+    absl::StatusOr<std::unique_ptr<LoadedModel>> model = absl::UnknownError("not loaded");
+    std::thread([&] {
+      model = WithinLimits([&] { return LoadedModel::Load(options, context); });
+    }).join();
+    return model;
+  });
 }
 
 absl::StatusOr<ModelInfo> Lifecycle::RestartReplica(const std::string& name, int32_t version,

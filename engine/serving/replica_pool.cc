@@ -2,6 +2,7 @@
 #include "engine/serving/replica_pool.h"
 
 #include <algorithm>
+#include <system_error>
 
 #include "absl/strings/cord.h"
 #include "base/status.h"
@@ -62,6 +63,15 @@ void ReplicaPool::Install(int number, std::unique_ptr<LoadedModel> model) {
   slot.replica = std::make_shared<Replica>(std::move(model), options_.observer);
   slot.replica->fault().Listen([this, number, replica = slot.replica.get()](
                                    const absl::Status& fault) { OnFault(number, replica, fault); });
+}
+
+absl::Status ReplicaPool::TryInstall(int number, std::unique_ptr<LoadedModel> model) {
+  try {
+    Install(number, std::move(model));
+    return absl::OkStatus();
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(fmt::format("no thread can be started: {}", error.what()));
+  }
 }
 
 absl::Status ReplicaPool::StatusLocked() const {
@@ -145,13 +155,20 @@ void ReplicaPool::OnFault(int number, const Replica* failed, const absl::Status&
                 failed->stats().steps > 0, steady_clock::now());
     change = ChangeOf(number, std::string(fault.message()));
     is_end = !state_.has_future();
-    if (end_.ok() && change.will_restart && !mender_.joinable()) {
-      mender_ = std::thread([this] { Mend(); });
-    }
+    if (end_.ok() && change.will_restart) StartMender();
   }
   wake_.notify_all();
   Tell(change);
   if (is_end && on_end_) on_end_(facts_->info, fault);
+}
+
+void ReplicaPool::StartMender() {
+  if (mender_.joinable()) return;
+  try {
+    mender_ = std::thread([this] { Mend(); });
+  } catch (const std::system_error&) {
+    // The system has no thread left. The next fault or restart tries again.
+  }
 }
 
 void ReplicaPool::Mend() {
@@ -202,20 +219,20 @@ absl::Status ReplicaPool::Reload(int number, const absl::Status& why) {
   if (model.ok()) {
     if (const absl::Status same = CheckSame(*facts_, **model); !same.ok()) model = same;
   }
-  const absl::Status status = model.status();
+  absl::Status status = model.status();
   std::lock_guard telling(telling_);
   ReplicaChange change;
   bool is_end = false;
   {
     std::lock_guard lock(mutex_);
     if (!end_.ok()) return end_;
-    if (status.ok()) Install(number, *std::move(model));
+    if (status.ok()) status = TryInstall(number, *std::move(model));
     state_.EndRestart(number, status.ok(), slots_[static_cast<size_t>(number)].may_load_again,
                       steady_clock::now());
     if (!status.ok()) last_fault_ = Ended(std::string(status.message()));
     change = ChangeOf(number, std::string(status.message()));
     is_end = !state_.has_future();
-    if (change.will_restart && !mender_.joinable()) mender_ = std::thread([this] { Mend(); });
+    if (change.will_restart) StartMender();
   }
   wake_.notify_all();
   Tell(change);

@@ -153,10 +153,13 @@ class ReplicaPool {
   absl::Status StatusLocked() const;  // REQUIRES: mutex_
   // REQUIRES: mutex_, or nobody else knows the pool.
   void Install(int number, std::unique_ptr<LoadedModel> model);
+  // RESOURCE_EXHAUSTED where the system has no thread for the replica. REQUIRES: mutex_.
+  absl::Status TryInstall(int number, std::unique_ptr<LoadedModel> model);
   void OnFault(int number, const Replica* failed, const absl::Status& fault);
   // REQUIRES: it is kRestarting, by this thread. Ends what is there and loads anew.
   absl::Status Reload(int number, const absl::Status& why);
   absl::Status CheckCanDrain(int number) const;  // REQUIRES: mutex_
+  void StartMender();                            // REQUIRES: mutex_
   void Mend();
   ReplicaChange ChangeOf(int number, std::string reason) const;  // REQUIRES: mutex_
   // REQUIRES: telling_.

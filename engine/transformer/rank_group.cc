@@ -34,10 +34,15 @@ RankGroup::RankGroup(std::vector<Rank> ranks, std::shared_ptr<RankLinks> links)
       first_(links_ == nullptr ? 0 : RankOfProcess(links_->rank(), links_->size(), num_stages_)) {
   BEAMLINE_CHECK(num_ranks() >= 2 && num_ranks() % num_stages_ == 0);
   for (int rank = 0; rank < size(); ++rank) AddConnections(rank);
-  for (int rank = num_stages_ > 1 ? 0 : 1; rank < size(); ++rank) {
-    workers_.emplace_back([this, rank] { WorkerLoop(rank); });
+  try {
+    for (int rank = num_stages_ > 1 ? 0 : 1; rank < size(); ++rank) {
+      workers_.emplace_back([this, rank] { WorkerLoop(rank); });
+    }
+    if (links_ != nullptr) watch_ = std::thread([this] { Watch(); });
+  } catch (...) {  // a thread that the system has not: those before it must end
+    EndThreads();
+    throw;
   }
-  if (links_ != nullptr) watch_ = std::thread([this] { Watch(); });
 }
 
 int RankGroup::RankOfProcess(int process, int num_ranks, int num_stages) {
@@ -64,6 +69,13 @@ RankGroup::~RankGroup() {
   const absl::Status fault = status();
   // Of what goes away here the followers know the reason first.
   if (followers() != nullptr) followers()->End();
+  EndThreads();
+  if (links_ != nullptr && !fault.ok()) Part(fault);
+  // A device's recordings hold what its communicator has on the device.
+  for (Rank& rank : ranks_) rank.backend.reset();
+}
+
+void RankGroup::EndThreads() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -72,9 +84,6 @@ RankGroup::~RankGroup() {
   ending_.notify_all();
   for (std::thread& worker : workers_) worker.join();
   if (watch_.joinable()) watch_.join();
-  if (links_ != nullptr && !fault.ok()) Part(fault);
-  // A device's recordings hold what its communicator has on the device.
-  for (Rank& rank : ranks_) rank.backend.reset();
 }
 
 void RankGroup::Part(const absl::Status& fault) {

@@ -108,6 +108,7 @@ class RankGroup {
 
   void AddConnections(int rank);
   void Watch();
+  void EndThreads();
   void Part(const absl::Status& fault);
   uint64_t Post(std::function<absl::Status(int rank)> work);
   void WorkerLoop(int rank);

@@ -1,5 +1,7 @@
 #include "server/calls/unread_answers.h"
 
+#include <system_error>
+
 namespace beamline {
 
 UnreadAnswers::~UnreadAnswers() {
@@ -47,9 +49,18 @@ void UnreadAnswers::Watch(const void* call, int64_t bytes, std::function<void()>
   {
     std::lock_guard lock(watch_mutex_);
     calls_[call] = watched_.emplace(Clock::now() + time, std::pair(call, std::move(end)));
-    if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
+    StartThread();
   }
   changed_.notify_all();
+}
+
+void UnreadAnswers::StartThread() {
+  if (thread_.joinable()) return;
+  try {
+    thread_ = std::thread([this] { Run(); });
+  } catch (const std::system_error&) {
+    // The system has no thread left. The next call tries again, and what waits ends later.
+  }
 }
 
 void UnreadAnswers::Forget(const void* call) {

@@ -56,6 +56,7 @@ class UnreadAnswers {
   int64_t limit() const { return options_.limit; }
 
  private:
+  void StartThread();  // REQUIRES: watch_mutex_
   void Run();
 
   const Options options_;

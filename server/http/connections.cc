@@ -62,7 +62,12 @@ class Connections final : public HttpConnections {
   Connections(const HttpOptions& options, HttpHandler& handler, HttpStats& stats,
               std::shared_ptr<TlsSource> tls)
       : shared_{options, handler, stats}, tls_(std::move(tls)) {
-    for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { io_.run(); });
+    try {
+      for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { io_.run(); });
+    } catch (...) {
+      EndThreads();
+      throw;
+    }
   }
 
   ~Connections() override {
@@ -71,8 +76,7 @@ class Connections final : public HttpConnections {
       std::unique_lock lock(mutex_);
       ended_.wait(lock, [this] { return connections_.empty(); });
     }
-    work_.reset();
-    for (std::thread& thread : threads_) thread.join();
+    EndThreads();
   }
 
   void Take(int fd) override {
@@ -118,6 +122,11 @@ class Connections final : public HttpConnections {
   }
 
  private:
+  void EndThreads() {
+    work_.reset();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
   TlsContext Context() {
     const auto current = tls_->Current();
     std::lock_guard lock(mutex_);

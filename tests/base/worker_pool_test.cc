@@ -7,10 +7,12 @@
 #include <chrono>
 #include <cstddef>
 #include <future>
+#include <system_error>
 #include <vector>
 
 #include "base/send_batch.h"
 #include "base/work_batch.h"
+#include "tests/thread_limit.h"
 
 namespace beamline::worker_pool_test {
 namespace {
@@ -23,6 +25,11 @@ TEST(WorkerPoolTest, OneThreadWorksInOrder) {
   }
   ASSERT_EQ(done.size(), 1000u);
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(done[static_cast<size_t>(i)], i);
+}
+
+TEST(WorkerPoolTest, ThrowsWhereThereIsNoThread) {
+  const ThreadLimit limit(2);
+  EXPECT_THROW(WorkerPool(3), std::system_error);
 }
 
 TEST(WorkerPoolTest, EndsWhenAllThatWasPostedIsDone) {

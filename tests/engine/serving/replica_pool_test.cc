@@ -21,6 +21,7 @@
 #include "kernels/cpu/memory_counts.h"
 #include "tests/engine/late_replica.h"
 #include "tests/sanitized.h"
+#include "tests/thread_limit.h"
 
 namespace beamline::replica_pool_test {
 namespace {
@@ -310,6 +311,18 @@ TEST_F(ReplicaPoolTest, ARestartWithoutGraceMovesWhatNobodyHasSeen) {
     EXPECT_EQ(answer->sequences[0].ids, first->sequences[0].ids);
   }
   EXPECT_GT(Stats().rerun, 0u);
+}
+
+TEST_F(ReplicaPoolTest, ARestartWithoutAThreadFailsAlone) {
+  Start(2);
+  {
+    const ThreadLimit limit(0);
+    const absl::Status status = Restart(0, milliseconds(0));
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+    EXPECT_TRUE(Ask(Short(0)).ok());
+  }
+  EXPECT_TRUE(Restart(0, milliseconds(0)).ok());
+  EXPECT_EQ(NumUp(), 2);
 }
 
 TEST_F(ReplicaPoolTest, RestartsThatCannotBeAreRefused) {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <set>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "engine/transformer/shard.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/thread_communicator.h"
+#include "tests/thread_limit.h"
 
 namespace beamline::rank_group_test {
 namespace {
@@ -49,6 +51,11 @@ TEST(RankGroupTest, EveryRankWorksOnItsOwnThread) {
     EXPECT_EQ(threads[0], std::this_thread::get_id());
     EXPECT_EQ(std::set<std::thread::id>(threads.begin(), threads.end()).size(), 4u);
   }
+}
+
+TEST(RankGroupTest, ThrowsWhereThereIsNoThread) {
+  const ThreadLimit limit(1);
+  EXPECT_THROW(MakeGroup(3), std::system_error);
 }
 
 TEST(RankGroupTest, OneRanksErrorEndsTheOthersWaitAndStays) {

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <vector>
 
+#include "tests/thread_limit.h"
+
 namespace beamline::unread_answers_test {
 namespace {
 
@@ -74,6 +76,20 @@ TEST(UnreadAnswers, WhoTakesTooLongIsEnded) {
   unread.Forget(&second);  // again
   std::this_thread::sleep_for(milliseconds(30));
   unread.Forget(&large);
+  EXPECT_EQ(ended, 2);
+}
+
+TEST(UnreadAnswers, WithoutAThreadTheyAreEndedLater) {
+  UnreadAnswers unread({.limit = 0, .patience = milliseconds(1), .least_bytes_per_second = kMiB});
+  std::atomic<int> ended = 0;
+  const int first = 0, second = 0;
+  {
+    const ThreadLimit limit(0);
+    unread.Watch(&first, 0, [&] { ++ended; });
+  }
+  unread.Watch(&second, 0, [&] { ++ended; });
+  const auto until = Clock::now() + std::chrono::seconds(20);
+  while (ended < 2 && Clock::now() < until) std::this_thread::sleep_for(milliseconds(1));
   EXPECT_EQ(ended, 2);
 }
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "server/accept/acceptor.h"
 #include "server/accept/unique_fd.h"
 #include "tests/server/http/http_client.h"
+#include "tests/thread_limit.h"
 
 namespace beamline::connections_test {
 namespace {
@@ -136,6 +138,12 @@ TEST_F(HttpConnectionsTest, WithoutDescriptorsItDoesNotStart) {
   const auto connections = HttpConnections::Start({}, handler_, stats_, nullptr);
   EXPECT_EQ(connections.status(),
             absl::UnavailableError("http_listen cannot be served: Too many open files"));
+}
+
+TEST_F(HttpConnectionsTest, WithoutThreadsItDoesNotStart) {
+  const ThreadLimit limit(1);
+  EXPECT_THROW(HttpConnections::Start({}, handler_, stats_, nullptr).status().IgnoreError(),
+               std::system_error);
 }
 
 TEST_F(HttpConnectionsTest, BodiesOfAllRequestsAreBoundedTogether) {

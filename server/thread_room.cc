@@ -1,0 +1,32 @@
+#include "server/thread_room.h"
+
+#include <atomic>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "fmt/format.h"
+
+namespace beamline {
+
+absl::Status CheckThreadRoom(int num_threads) {
+  std::vector<std::thread> threads;
+  std::atomic<bool> ending = false;
+  try {
+    while (static_cast<int>(threads.size()) < num_threads) {
+      threads.emplace_back([&ending] { ending.wait(false); });
+    }
+  } catch (const std::system_error&) {
+  }
+  const auto num_started = static_cast<int>(threads.size());
+  ending = true;
+  ending.notify_all();
+  for (std::thread& thread : threads) thread.join();
+  if (num_started == num_threads) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      fmt::format("the limit of threads (ulimit -u, or pids of a control group) leaves room for {} "
+                  "more; needed: {}",
+                  num_started, num_threads));
+}
+
+}  // namespace beamline
