@@ -91,8 +91,6 @@ Acceptor::Acceptor(ListenSockets sockets, const AcceptorOptions& options, HandOv
       on_accepting_(std::move(on_accepting)),
       stats_(stats),
       sockets_(std::move(sockets)),
-      epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       handshakes_(options.max_handshakes > 0
                       ? std::make_shared<Handshakes>(options.max_handshakes, stats)
                       : nullptr),
@@ -106,7 +104,9 @@ Acceptor::~Acceptor() {
 }
 
 absl::Status Acceptor::Watch() {
-  bool watched = Register(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), EPOLLIN);
+  epoll_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
+  wake_ = UniqueFd(epoll_.get() < 0 ? -1 : eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  bool watched = wake_.get() >= 0 && Register(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), EPOLLIN);
   for (const UniqueFd& listener : sockets_.sockets) {
     watched = watched && Register(epoll_.get(), EPOLL_CTL_ADD, listener.get(), EPOLLIN);
   }

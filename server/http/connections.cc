@@ -181,8 +181,7 @@ absl::StatusOr<std::unique_ptr<HttpConnections>> HttpConnections::Start(
   try {
     return std::make_unique<Connections>(options, handler, stats, std::move(tls));
   } catch (const boost::system::system_error& error) {
-    return absl::UnavailableError(
-        fmt::format("http_listen cannot be served: {}", error.code().message()));
+    return absl::UnavailableError(fmt::format("HTTP cannot be served: {}", error.code().message()));
   }
 }
 

@@ -160,9 +160,7 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Listen(
   absl::StatusOr<ListenSockets> sockets = OpenListenSockets(host, port, kUnacknowledged);
   if (!sockets.ok()) {
     return absl::UnavailableError(
-        fmt::format("cannot listen on {}:{} for metrics: the address is in use or not one of this "
-                    "machine",
-                    host, port));
+        fmt::format("/metrics cannot be served: {}", std::string(sockets.status().message())));
   }
   auto endpoint = std::make_unique<Endpoint>(std::move(metrics));
   BEAMLINE_RETURN_IF_ERROR(endpoint->Start(*std::move(sockets)));

@@ -44,7 +44,20 @@ TEST(Lifecycle, TwoServersOnOnePort) {
       ExpectFailure({"--listen", "127.0.0.1:0", "--metrics-listen",
                      metrics.substr(0, metrics.find('/')), "--model", "e=" + DemoModel("embed-en")},
                     1),
-      HasSubstr("for metrics"));
+      HasSubstr("/metrics cannot be served: cannot listen on"));
+}
+
+TEST(Lifecycle, TooFewOpenFilesAreOneLineThatSaysSo) {
+  for (int most = 8; most < 64; most += 2) {
+    ChildProcess process(BEAMLINE_SERVER_BINARY,
+                         {"--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--device",
+                          "cpu", "--model", "e=" + DemoModel("embed-en")},
+                         "", most);
+    if (!process.ReadLine().empty()) return;
+    EXPECT_EQ(process.Wait(), 1) << most << ": " << process.err();
+    EXPECT_THAT(process.err(), ContainsRegex("^beamline-server: .*open files[^\n]*\n$")) << most;
+  }
+  FAIL() << "it needs more than 64";
 }
 
 bool HasGpu() {

@@ -137,7 +137,7 @@ TEST_F(HttpConnectionsTest, WithoutDescriptorsItDoesNotStart) {
   const FewDescriptors none(0);
   const auto connections = HttpConnections::Start({}, handler_, stats_, nullptr);
   EXPECT_EQ(connections.status(),
-            absl::UnavailableError("http_listen cannot be served: Too many open files"));
+            absl::UnavailableError("HTTP cannot be served: Too many open files"));
 }
 
 TEST_F(HttpConnectionsTest, WithoutThreadsItDoesNotStart) {
