@@ -1,6 +1,7 @@
 #include "base/command_line.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
 
 #include "absl/status/status.h"
@@ -150,6 +151,11 @@ CLI::Option* AddRepeatable(CLI::App& app, const std::string& name, std::vector<s
       ->expected(1)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+std::string_view GivenBy(std::string_view flag, const char* variable, std::string_view value) {
+  const char* const in_environment = std::getenv(variable);
+  return in_environment != nullptr && value == in_environment ? variable : flag;
 }
 
 CLI::Option* AddPath(CLI::App& app, const std::string& name, std::string& path,

@@ -29,6 +29,10 @@ CLI::Option* AddRepeatable(CLI::App& app, const std::string& name, std::vector<s
 CLI::Option* AddPath(CLI::App& app, const std::string& name, std::string& path,
                      const std::string& help);
 
+// What errors call an option whose value may come from the environment: the variable where that
+// holds the value, else the flag.
+std::string_view GivenBy(std::string_view flag, const char* variable, std::string_view value);
+
 // The whole of `text` as a number of low to high; infinity and NaN are none.
 template <typename Number>
 std::optional<Number> ParseNumber(std::string_view text, Number low, Number high) {

@@ -15,6 +15,7 @@ namespace beamline {
 namespace {
 
 constexpr size_t kMostFileBytes = size_t{1} << 20;
+constexpr char kTokenVariable[] = "BEAMLINE_TOKEN_FILE";
 
 // A file of PEM texts, one of which is of that kind.
 absl::StatusOr<std::string> ReadPem(const char* flag, const std::string& path,
@@ -30,14 +31,15 @@ absl::StatusOr<std::string> ReadPem(const char* flag, const std::string& path,
 absl::StatusOr<std::string> ReadToken(const std::string& path) {
   constexpr size_t kMostTokenBytes = 4096;
   if (path.empty()) return std::string();
-  BEAMLINE_ASSIGN_OR_RETURN(std::string token, ReadFile("--token-file", path, kMostTokenBytes));
+  const std::string_view name = GivenBy("--token-file", kTokenVariable, path);
+  BEAMLINE_ASSIGN_OR_RETURN(std::string token, ReadFile(name, path, kMostTokenBytes));
   while (token.ends_with('\n') || token.ends_with('\r')) token.pop_back();
   const bool is_word = !token.empty() && std::ranges::all_of(token, [](unsigned char c) {
     return c > ' ' && c < 127;
   });
   if (is_word) return token;
   return absl::InvalidArgumentError(
-      fmt::format("--token-file is '{}', which holds no token; accepted: one word of ASCII", path));
+      fmt::format("{} is '{}', which holds no token; accepted: one word of ASCII", name, path));
 }
 
 }  // namespace
@@ -56,7 +58,7 @@ void AddConnectionFlags(CLI::App& app, ConnectionFlags& flags, const std::string
           ->type_name("NAME"),
       AddPath(app, "--token-file", flags.token_file,
               "file of the token that is sent with each call, where the server asks for one")
-          ->envname("BEAMLINE_TOKEN_FILE")};
+          ->envname(kTokenVariable)};
   others[1]->needs(others[2]);
   others[2]->needs(others[1]);
   if (group.empty()) return;

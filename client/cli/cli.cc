@@ -39,6 +39,7 @@ std::vector<ManualSection> Manual() {
           {"See also", {"beamline-server(1), beamline-loadtest(1)"}}};
 }
 
+constexpr char kAddressVariable[] = "BEAMLINE_ADDRESS";
 constexpr char kUsagePayload[] = "beamline.usage";
 
 void PrintError(const Console& console, const GlobalOptions& options, std::string_view message) {
@@ -64,7 +65,7 @@ ColorMode ParseColorMode(const std::string& mode) {
 void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
   app.add_option("--address", options.address, "host:port of the server")
       ->type_name("HOST:PORT")
-      ->envname("BEAMLINE_ADDRESS")
+      ->envname(kAddressVariable)
       ->capture_default_str();
   AddConnectionFlags(app, options.connection);
   AddNumber(app, "--timeout", options.timeout_seconds,
@@ -161,7 +162,10 @@ int Run(int argc, const char* const* argv, const Console& console) {
   absl::Status status = text.status();
   status.Update(CheckArguments(argc, argv));
   const bool calls = text.ok() && text->empty();
-  if (calls) status.Update(CheckTarget("--address", options.address));
+  if (calls) {
+    const std::string_view name = GivenBy("--address", kAddressVariable, options.address);
+    status.Update(CheckTarget(name, options.address));
+  }
   ConnectionOptions connection;
   if (status.ok() && calls) status = ReadInto(options.connection, connection);
   if (!status.ok()) return FailUsage(console, options, std::string(status.message()));

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -28,6 +29,8 @@ namespace beamline::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr char kMetricsVariable[] = "BEAMLINE_METRICS";
 
 struct TopFlags {
   std::string url = "http://127.0.0.1:50052/metrics";
@@ -123,8 +126,9 @@ absl::Status RunPlain(const Session& session, const TopFlags& flags) {
   for (bool has_two = false; console.out.good();) {
     const absl::Status status = watch.Read();
     if (!status.ok() && flags.once) {
-      return absl::UnavailableError(
-          fmt::format("--metrics {}: {}", Shorten(flags.url), std::string(status.message())));
+      return absl::UnavailableError(fmt::format("{} {}: {}",
+                                                GivenBy("--metrics", kMetricsVariable, flags.url),
+                                                Shorten(flags.url), std::string(status.message())));
     }
     if (!status.ok()) console.err << ErrorLine("beamline", watch.Frame(false).fault);
     if (status.ok() && has_two) {
@@ -172,7 +176,8 @@ int RunScreen(const Session& session, const TopFlags& flags) {
 }
 
 absl::Status RunTop(const Session& session, const TopFlags& flags) {
-  if (absl::Status status = CheckHttpUrl("--metrics", flags.url); !status.ok()) {
+  const std::string_view name = GivenBy("--metrics", kMetricsVariable, flags.url);
+  if (absl::Status status = CheckHttpUrl(name, flags.url); !status.ok()) {
     return UsageError(std::string(status.message()));
   }
   const bool has_screen = CanDraw(session.console.out_is_terminal) && session.output.is_table();
@@ -191,7 +196,7 @@ void AddTopCommand(CLI::App& app, Command& chosen) {
       app.add_subcommand("top", "shows what a server does, again and again, from its metrics");
   command->add_option("--metrics", flags->url, "address of the server's metrics")
       ->type_name("URL")
-      ->envname("BEAMLINE_METRICS")
+      ->envname(kMetricsVariable)
       ->capture_default_str();
   AddNumber(*command, "--interval", flags->interval_s,
             "between two readings, 0.1 to 3600; rates and latencies are of this time",

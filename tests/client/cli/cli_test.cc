@@ -69,6 +69,26 @@ TEST(Run, WrongUseIsTwoAndOneLine) {
   }
 }
 
+// What the environment has is not put down to a flag that nobody gave.
+TEST(Run, AWrongValueIsNamedAsItWasGiven) {
+  setenv("BEAMLINE_ADDRESS", "nowhere", /*replace=*/1);
+  setenv("BEAMLINE_TOKEN_FILE", "/nonexistent/token", /*replace=*/1);
+  setenv("BEAMLINE_METRICS", "ftp://a", /*replace=*/1);
+  const Result address = RunWith({"health"});
+  const Result address_of_flag = RunWith({"--address", "elsewhere", "health"});
+  const Result token = RunWith({"--address", "127.0.0.1:1", "health"});
+  unsetenv("BEAMLINE_ADDRESS");
+  unsetenv("BEAMLINE_TOKEN_FILE");
+  const Result metrics = RunWith({"top", "--once"});
+  const Result metrics_of_flag = RunWith({"top", "--once", "--metrics", "ftp://b"});
+  unsetenv("BEAMLINE_METRICS");
+  EXPECT_THAT(address.err, StartsWith("beamline: BEAMLINE_ADDRESS is 'nowhere'; accepted: "));
+  EXPECT_THAT(address_of_flag.err, StartsWith("beamline: --address is 'elsewhere'; accepted: "));
+  EXPECT_THAT(token.err, StartsWith("beamline: BEAMLINE_TOKEN_FILE"));
+  EXPECT_THAT(metrics.err, StartsWith("beamline: BEAMLINE_METRICS"));
+  EXPECT_THAT(metrics_of_flag.err, StartsWith("beamline: --metrics"));
+}
+
 TEST(Run, ACallThatFailsIsOneAndOneLine) {
   for (const std::vector<const char*>& arguments : {std::vector<const char*>{"models"},
                                                     {"models", "a"},
