@@ -96,6 +96,18 @@ int ThreadsOfServer(const ServerConfig& config) {
   return num_threads;
 }
 
+// And what it opens: its own, gRPC's, and some for calls.
+int DescriptorsOfServer(const ServerConfig& config) {
+  constexpr int kAlways = 24;
+  constexpr int kOfListener = 6;
+  int num_descriptors = kAlways;
+  for (const std::string& address :
+       {config.metrics_listen, config.http_listen, config.health_listen, config.admin_listen}) {
+    if (address != "off") num_descriptors += kOfListener;
+  }
+  return num_descriptors;
+}
+
 class LoggingMetrics final : public Metrics {
  public:
   using Metrics::Metrics;
@@ -111,7 +123,9 @@ class LoggingMetrics final : public Metrics {
 absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(const ServerConfig& config,
                                                    const EngineOptions& options, Metrics& metrics) {
   auto engine = Engine::Create(options, &metrics);
-  if (engine.ok()) BEAMLINE_RETURN_IF_ERROR(CheckThreadRoom(ThreadsOfServer(config)));
+  if (!engine.ok()) return engine.status();
+  BEAMLINE_RETURN_IF_ERROR(CheckThreadRoom(ThreadsOfServer(config)));
+  BEAMLINE_RETURN_IF_ERROR(CheckDescriptorRoom(DescriptorsOfServer(config)));
   return engine;
 }
 
