@@ -174,7 +174,7 @@ def models(options, table):
 def write_page(document, path):
     ceilings = document["ceilings"]
     lines = ["# Beamline beside its peers on one GPU", "",
-             f"{document['device']}, PyTorch {document['torch']}; `bench/gpu/gpu_peers.sh`. Operators are measured {document['repeat']} times, inside CUDA",
+             f"{document['device']}, PyTorch {document['torch']}; `scripts/gpu_peers.sh`. Operators are measured {document['repeat']} times, inside CUDA",
              "graphs; whole models, ours through the engine, are the median of several rounds. The ceiling is the time of the row's bytes or operations at the",
              f"rates measured in the same run: a copy {ceilings['copy_bytes'] * 1e-12:.2f} TB/s, a bfloat16 product "
              f"{ceilings['product_flops'] * 1e-12:.0f} TFLOP/s. \"Times as fast\": as the best peer.", "",
