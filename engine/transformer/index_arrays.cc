@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/math.h"
 #include "base/status.h"
+#include "kernels/filled_copy.h"
 #include "kernels/host_visible.h"
 
 namespace beamline {
@@ -60,6 +61,16 @@ int32_t* IndexArrays::Add(std::span<const int32_t> values) {
 void IndexArrays::Upload() {
   if (gathered_.data() == placed_) return;
   backend_->CopyToDevice(gathered_.data(), placed_, used_ * sizeof(int32_t));
+}
+
+void IndexArrays::Upload(const FillTokensParams& fill) {
+  FilledCopy* const copy = FilledCopy::Of(*backend_);
+  if (copy != nullptr && gathered_.data() != placed_ &&
+      copy->CopyAndFill(gathered_.data(), placed_, used_ * sizeof(int32_t), fill)) {
+    return;
+  }
+  Upload();
+  backend_->FillTokens(fill);
 }
 
 }  // namespace beamline

@@ -42,6 +42,8 @@ class IndexArrays {
   }
   // Moves all arrays since Clear to the device.
   void Upload();
+  // The same, and what the device itself has chosen among them.
+  void Upload(const FillTokensParams& fill);
 
  private:
   IndexArrays(size_t capacity, std::unique_ptr<Buffer> device, std::unique_ptr<Buffer> visible,

@@ -146,13 +146,15 @@ DecoderInputs StepInputs::PutStepBatch(const StepBatch& batch, const DeviceEdits
                                batch.max_memory_length, num_blocks);
   }
   PutWantedRows(batch, inputs);
-  arrays_.Upload();
   for (const TokenFill& fill : edits.fills) {
     BEAMLINE_CHECK(fill.target >= 0 && fill.target < static_cast<int32_t>(num_tokens));
   }
-  if (edits.beam_tables.empty()) {
-    if (!edits.fills.empty()) backend_->FillTokens({edits.words, edits.fills, ids.device});
-  } else {
+  if (!edits.fills.empty() && edits.beam_tables.empty()) {
+    arrays_.Upload({edits.words, edits.fills, ids.device});
+    return inputs;
+  }
+  arrays_.Upload();
+  if (!edits.beam_tables.empty()) {
     backend_->ReorderBeams({.groups = edits.beam_tables,
                             .words = edits.words,
                             .block_tables = inputs.context.tables,

@@ -9,6 +9,7 @@
 #include "kernels/check_params.h"
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/choice/choice_ops.h"
+#include "kernels/cuda/device/copy_small.h"
 #include "kernels/cuda/device/read_back.h"
 #include "kernels/cuda/products/attended_product.h"
 #include "kernels/cuda/products/experts.h"
@@ -137,6 +138,19 @@ void CudaBackend::CopyToDevice(const void* host, void* device, size_t bytes) {
   LaunchHeld();
   landed_ = nullptr;
   device_->CopyToDevice(host, device, bytes);
+}
+
+bool CudaBackend::CopyAndFill(const void* host, void* device, size_t bytes,
+                              const FillTokensParams& fill) {
+  if (bytes > kMostCopySmallBytes || fill.fills.size() > kMostCopySmallFills) return false;
+  device_->Use();
+  LaunchHeld();
+  landed_ = nullptr;
+  may_run_ = true;
+  if (device_->MayTransfer("a copy to the device")) {
+    CopySmallAndFill(*device_, host, device, bytes, fill);
+  }
+  return true;
 }
 
 absl::Status CudaBackend::CopyToHost(const void* device, void* host, size_t bytes) {

@@ -13,13 +13,14 @@
 #include "kernels/cuda/device/host_landing.h"
 #include "kernels/cuda/device/recorder.h"
 #include "kernels/cuda/epilogues/lt_matmul.h"
+#include "kernels/filled_copy.h"
 #include "kernels/host_visible.h"
 
 namespace beamline::cuda {
 
 // Computes in float32 (without TF32), float16 and bfloat16, with float32 accumulation; activations
 // have the type of the computation. Asynchronous: every operator goes to one stream.
-class CudaBackend final : public Backend, public HostVisibleMemory {
+class CudaBackend final : public Backend, public HostVisibleMemory, public FilledCopy {
  public:
   // `memory` as in Device::Create.
   static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(int device,
@@ -47,6 +48,8 @@ class CudaBackend final : public Backend, public HostVisibleMemory {
   absl::Status Synchronize() override;
   absl::StatusOr<std::unique_ptr<Buffer>> AllocateHostVisible(size_t bytes) override;
   void WaitForReaders() override;
+  bool CopyAndFill(const void* host, void* device, size_t bytes,
+                   const FillTokensParams& fill) override;
   absl::StatusOr<std::unique_ptr<ReadBack>> AllocateReadBack(size_t bytes) override;
   absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(std::span<const HostMatrix> parts,
                                                            const Precision& precision) override;

@@ -1,7 +1,10 @@
 // What copies rows and blocks, in every type: accesses of 16 bytes, and of 2 or 4 where rows or
 // blocks are no multiple of them.
 #include <algorithm>
+#include <numeric>
+#include <tuple>
 
+#include "kernels/filled_copy.h"
 #include "tests/gpu/cuda_fixture.h"
 
 namespace beamline::copy_test {
@@ -136,6 +139,41 @@ TEST_P(CopyTest, OperatorsReadMemoryOfTheHost) {
       ExpectRow(std::span(actual).subspan(i * kWidth, kWidth),
                 std::span(input.host()).subspan(rows[next++] * kWidth, kWidth));
     }
+  }
+}
+
+// What is copied and filled by one launch, and what is too much for one.
+TEST_P(CopyTest, CopiesAndFills) {
+  constexpr int kMostWords = 512, kMostFills = 64, kWords = 300;
+  FilledCopy* const copy = FilledCopy::Of(backend());
+  ASSERT_NE(copy, nullptr);
+  const auto draw = [&](int count) {
+    std::vector<int32_t> values(count);
+    for (int32_t& value : values) value = static_cast<int32_t>(random()());
+    return values;
+  };
+  for (const auto& [num_values, num_fills, fits] :
+       {std::tuple(1, 1, true), std::tuple(70, 1, true), std::tuple(kMostWords, kMostFills, true),
+        std::tuple(400, 33, true), std::tuple(kMostWords + 1, 1, false),
+        std::tuple(kMostWords, kMostFills + 1, false)}) {
+    SCOPED_TRACE(num_values);
+    const std::vector<int32_t> words = draw(kWords), before = draw(num_values);
+    std::vector<int32_t> values = draw(num_values);
+    const IndexArray chosen(backend(), words), filled(backend(), before);
+    std::vector<int32_t> targets(num_values);
+    std::iota(targets.begin(), targets.end(), 0);
+    std::shuffle(targets.begin(), targets.end(), random());
+    std::vector<TokenFill> fills(num_fills);
+    for (int i = 0; i < num_fills; ++i) {
+      fills[i] = {static_cast<int32_t>(random()() % kWords), targets[i]};
+    }
+    auto* const to = const_cast<int32_t*>(filled.device());
+    const size_t bytes = values.size() * sizeof(int32_t);
+    EXPECT_EQ(copy->CopyAndFill(values.data(), to, bytes, {chosen.device(), fills, to}), fits);
+    for (const TokenFill& fill : fills) values[fill.target] = words[fill.source];
+    std::vector<int32_t> actual(values.size());
+    ASSERT_TRUE(backend().CopyToHost(to, actual.data(), bytes).ok());
+    EXPECT_EQ(actual, fits ? values : before);
   }
 }
 

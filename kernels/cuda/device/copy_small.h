@@ -3,6 +3,8 @@
 
 #include <cstddef>
 
+#include "kernels/operators.h"
+
 namespace beamline::cuda {
 
 class Device;
@@ -13,5 +15,12 @@ inline constexpr size_t kMostCopySmallBytes = 2 << 10;  // of the 4 KiB that par
 // transfer costs the stream two to four times as much. The host memory may be reused when it
 // returns. The kernel behind it begins when the copy is done.
 void CopySmall(Device& device, const void* host, void* to, size_t bytes);
+
+inline constexpr size_t kMostCopySmallFills = 64;
+
+// The same, and fills among what was copied.
+// REQUIRES: bytes and token_ids are whole words, and there are at most kMostCopySmallFills.
+void CopySmallAndFill(Device& device, const void* host, void* to, size_t bytes,
+                      const FillTokensParams& fill);
 
 }  // namespace beamline::cuda
