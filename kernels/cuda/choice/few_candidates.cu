@@ -180,6 +180,32 @@ __device__ void FinishRow(const CandidateArgs& args, const CandidateRow& row, in
   WriteRow(args, row, r, biases, normalizer, key, logit);
 }
 
+// What a thread begins with: its row, its warp, and what it has of the row, edited.
+struct Own {
+  const CandidateRow& row;
+  Biases biases;
+  int warp;
+  int chunk;
+  Share share;
+  float2 sum;     // of its warp, before edits
+  float maximum;  // its own
+};
+
+__device__ __forceinline__ Own Begin(const CandidateArgs& args, const FewRows& few) {
+  const CandidateRow& row = few.rows[blockIdx.y];
+  const int warp = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x) / kWarpSize;
+  Own own = {.row = row,
+             .biases = {few.biases + row.first_bias, row.last_bias - row.first_bias},
+             .warp = warp,
+             .chunk = warp / kWarpsOfChunk};
+  Load(args, blockIdx.y, own.chunk, own.share);
+  own.sum = SumOf(own.share.values);
+  own.maximum = own.sum.x;
+  own.sum = WarpCombine(own.sum);
+  AddBiases(own.biases, own.share, own.maximum);
+  return own;
+}
+
 // Grid: (kBlocks, rows); kSumThreads threads for each chunk of a block. Bound by latencies: of the
 // logits, of three barriers of the cluster, of the last warp's sums, and of some hundred lines of
 // code, which a step's weights have driven out of the caches.
@@ -190,18 +216,9 @@ __global__ void __launch_bounds__(kMostThreads)
   if (threadIdx.x == 0) lists.size = 0;
   ClusterArriveRelaxed();  // nobody writes to a block that has not begun
   WaitForEarlierKernels();
+  const auto [row, biases, warp, chunk, share, sum, maximum] = Begin(args, few);
   const int r = blockIdx.y;
-  const CandidateRow& row = few.rows[r];
-  const Biases biases = {few.biases + row.first_bias, row.last_bias - row.first_bias};
-  const int warp = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x) / kWarpSize;
   const int num_warps = kBlocks * static_cast<int>(blockDim.x) / kWarpSize;
-  const int chunk = warp / kWarpsOfChunk;
-  Share share;
-  Load(args, r, chunk, share);
-  float2 sum = SumOf(share.values);
-  float maximum = sum.x;
-  sum = WarpCombine(sum);
-  AddBiases(biases, share, maximum);
   const uint32_t greatest = __reduce_max_sync(kFullMask, share.Has(0) ? OrderedKey(maximum) : 0);
   ClusterWait();
   if (Lane() == 0) *OfBlock(lists.sums[chunk][warp % kWarpsOfChunk], 0) = sum;
@@ -221,6 +238,50 @@ __global__ void __launch_bounds__(kMostThreads)
   ClusterArriveRelaxed();  // the first block stays until all have read from it
   if (blockIdx.x == 0 && threadIdx.x < kWarpSize) FinishRow(args, row, r, biases, lists);
   ClusterWait();
+}
+
+// The best of a warp's edited numbers by CandidateKey; 0: it has none.
+__device__ uint64_t BestOfWarp(const Share& share, float maximum) {
+  const uint32_t greatest = __reduce_max_sync(kFullMask, share.Has(0) ? OrderedKey(maximum) : 0);
+  uint32_t id = ~uint32_t{0};
+#pragma unroll
+  for (int j = kKeysPerThread - 1; j >= 0; --j) {
+    if (share.Has(j) && OrderedKey(share.values[j]) == greatest) id = share.Id(j);
+  }
+  id = __reduce_min_sync(kFullMask, id);
+  return uint64_t{greatest} << 32 | ~id;
+}
+
+// The same of rows that want their best alone, as a greedy step's do: each warp tells the first
+// block its own. Bound by latencies: of the logits, of one barrier, of the last warp's sums, and of
+// fewer lines of code.
+__global__ void __launch_bounds__(kMostThreads)
+    FewBestKernel(const __grid_constant__ CandidateArgs args, const __grid_constant__ FewRows few) {
+  __shared__ float2 sums[kMostChunks][kWarpsOfChunk];
+  __shared__ uint64_t best[kMostChunks * kWarpsOfChunk];
+  ClusterArriveRelaxed();  // nobody writes to a block that has not begun
+  WaitForEarlierKernels();
+  const auto [row, biases, warp, chunk, share, sum, maximum] = Begin(args, few);
+  const int r = blockIdx.y;
+  const uint64_t of_warp = BestOfWarp(share, maximum);
+  ClusterWait();
+  if (Lane() == 0) {
+    *OfBlock(sums[chunk][warp % kWarpsOfChunk], 0) = sum;
+    *OfBlock(best[warp], 0) = of_warp;
+  }
+  Meet();
+  if (blockIdx.x != 0 || threadIdx.x >= kWarpSize) return;
+  const int num_warps = kBlocks * static_cast<int>(blockDim.x) / kWarpSize;
+  uint64_t key = 0;
+#pragma unroll 1
+  for (int w = Lane(); w < num_warps; w += kWarpSize) key = best[w] > key ? best[w] : key;
+  key = row.forced_id >= 0 ? CandidateKey(0.0f, row.forced_id) : WarpMax(key);
+  const float logit = args.logits[r * args.logits_stride + IdOf(key)];
+  float2 normalizer = WarpNormalizer(
+      args, r, [&](int c) { return CombineShares<1>([&](int w) { return sums[c][w]; }); });
+  normalizer.x = __shfl_sync(kFullMask, normalizer.x, 0);
+  normalizer.y = __shfl_sync(kFullMask, normalizer.y, 0);
+  WriteRow(args, row, r, biases, normalizer, key, logit);
 }
 
 }  // namespace
@@ -247,7 +308,10 @@ bool SelectFewCandidates(Device& device, const CandidateArgs& args, const FlatEd
   config.stream = device.stream();
   config.attrs = attributes;
   config.numAttrs = 2;
-  device.Check(cudaLaunchKernelEx(&config, FewRowsKernel, args, few), "TopCandidates (few)");
+  const bool bests =
+      std::ranges::all_of(edits.rows, [](const CandidateRow& row) { return row.count == 1; });
+  device.Check(cudaLaunchKernelEx(&config, bests ? FewBestKernel : FewRowsKernel, args, few),
+               "TopCandidates (few)");
   return true;
 }
 
