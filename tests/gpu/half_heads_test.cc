@@ -71,6 +71,13 @@ constexpr Shape kShapes[] = {{6, 2, 64, 128},   {3, 3, 20, 128},  {0, 3, 32, 128
                              {5, 0, 24, 128},   {48, 4, 64, 128}, {24, 6, 64, 520},
                              {10, 1, 40, 1000}, {80, 8, 88, 2056}};
 
+// Of the small cases each shape has a third of the variants, and those of queries and keys together
+// every one.
+bool RunsAsSmallCase(const Shape& shape, int variant) {
+  if (shape.hidden_size > 1000) return variant == 4;
+  return (variant + variant / 3) % 3 == (&shape - kShapes) % 3;
+}
+
 constexpr int kBlockSize = 16, kNumBlocks = 5;
 
 class HalfHeadsTest : public HalfOpTest {
@@ -122,7 +129,7 @@ TEST_P(HalfHeadsTest, ProjectsHeadsIntoTheCache) {
         const bool rotated = variant % 3 > 0, behind_norm = variant % 6 >= 3;
         const bool is_cross = shape.num_heads * shape.num_kv_heads == 0;
         if (variant / 6 == 2 && is_cross) continue;
-        if (SmallCases() && hidden > 1000 && variant != 4) continue;
+        if (SmallCases() && !RunsAsSmallCase(shape, variant)) continue;
         SCOPED_TRACE(testing::Message() << num_tokens << " tokens, " << shape.num_heads << "/"
                                         << shape.num_kv_heads << " heads, variant " << variant);
         const TypedArray query = Output(num_tokens, std::max(1, shape.num_heads * shape.head_dim));
