@@ -46,7 +46,8 @@ if(BEAMLINE_WARNINGS_AS_ERRORS)
   # reason to fail.
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU"
      AND (CMAKE_UNITY_BUILD OR NOT CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13))
-    set(shown -Wno-error=maybe-uninitialized -Wno-error=stringop-overflow -Wno-error=array-bounds)
+    set(shown -Wno-error=maybe-uninitialized -Wno-error=stringop-overflow -Wno-error=array-bounds
+              -Wno-error=aggressive-loop-optimizations)
     target_compile_options(beamline_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${shown}>")
   endif()
 endif()

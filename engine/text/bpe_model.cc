@@ -194,9 +194,7 @@ void BpeModel::MergeLong(Symbols* symbols) const {
       return rank != other.rank ? rank > other.rank : position > other.position;
     }
   };
-  std::vector<Candidate> storage;
-  storage.reserve(symbols->size());
-  std::priority_queue<Candidate> queue(std::less<Candidate>(), std::move(storage));
+  std::priority_queue<Candidate> queue;
   const auto push = [&](int32_t position) {
     if (position == kNoSymbol) return;
     const Symbol& left = (*symbols)[static_cast<size_t>(position)];
