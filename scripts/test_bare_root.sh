@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds and tests a clean clone of HEAD inside a bare root of a Debian release, as on a machine that was
-# just installed. Needs root, debootstrap and unshare; the mounts end with the command.
+# Builds and tests a clean clone of HEAD inside a bare root of a Debian or Ubuntu release, as on a machine that
+# was just installed. Needs root, debootstrap and unshare; the mounts end with the command.
 # usage: scripts/test_bare_root.sh SUITE FOLDER [COMMAND ...]
-#   SUITE    bookworm (Debian 12), trixie (Debian 13), ...
+#   SUITE    bookworm (Debian 12), trixie (Debian 13), noble (Ubuntu 24.04), ...
 #   FOLDER   where the root is made; one that is there already is used again
 #   COMMAND  what runs in the clone; default: scripts/demo.sh and then scripts/test.sh --fast
 set -euo pipefail
@@ -20,7 +20,16 @@ repository=$(cd "$(dirname "$0")/.." && pwd)
 if [[ ! -x $root/bin/bash ]]; then
   mkdir -p "$root"
   # git, to clone with; everything else is for scripts/install_packages.sh to bring.
-  debootstrap --variant=minbase --include=git,ca-certificates "$suite" "$root"
+  options=(--variant=minbase --include=git,ca-certificates)
+  source=()
+  if [[ $suite == noble ]]; then
+    options+=(--components=main,universe)
+    # A debootstrap of Debian may know neither the suite nor its keys.
+    [[ -e /usr/share/keyrings/ubuntu-archive-keyring.gpg ]] || options+=(--no-check-gpg)
+    source=(http://archive.ubuntu.com/ubuntu)
+    [[ -e /usr/share/debootstrap/scripts/noble ]] || source+=(/usr/share/debootstrap/scripts/gutsy)
+  fi
+  debootstrap "${options[@]}" "$suite" "$root" "${source[@]}"
 fi
 # The build folder stays, so that a second run builds what has changed since.
 if [[ -d $root/src/.git ]]; then
