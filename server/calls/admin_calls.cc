@@ -24,17 +24,23 @@ absl::Status NotSoon(absl::Status status) {
 
 }  // namespace
 
-absl::Status ModelAdmin::Run(std::function<void()> work) {
+absl::Status ModelAdmin::Run(Work work) {
   std::lock_guard lock(mutex_);
   if (finished_) return absl::UnavailableError("the server is shutting down");
-  if (running_ >= kMostAtOnce) {
+  if (taken_ >= kMostAtOnce) {
     return absl::ResourceExhaustedError(fmt::format(
         "{} models are being loaded, unloaded or restarted, the most at once", kMostAtOnce));
   }
+  ++taken_;
   ++running_;
   workers_.Post([this, work = std::move(work)] {
-    work();
-    std::lock_guard done(mutex_);
+    const std::function<void()> tell = work();
+    {
+      std::lock_guard done(mutex_);
+      --taken_;
+    }
+    tell();
+    std::lock_guard told(mutex_);
     --running_;
     idle_.notify_all();
   });
@@ -49,7 +55,7 @@ void ModelAdmin::Finish() {
 
 void LoadModelCall::Start(const grpc::ByteBuffer& buffer) {
   absl::Status status = Prepare(buffer);
-  if (status.ok()) status = admin_.Run([this] { Load(); });
+  if (status.ok()) status = admin_.Run([this] { return Load(); });
   if (!status.ok()) Fail(status);
 }
 
@@ -63,16 +69,16 @@ absl::Status LoadModelCall::Prepare(const grpc::ByteBuffer& buffer) {
   return absl::OkStatus();
 }
 
-void LoadModelCall::Load() {
+std::function<void()> LoadModelCall::Load() {
   const auto model = services().engine.Load(options_);
-  if (!model.ok()) return Fail(NotSoon(InLoadModelRequest(model.status())));
+  if (!model.ok()) return Failing(NotSoon(InLoadModelRequest(model.status())));
   state().SetModel(model->name);
-  Reply(ToMessage(services(), *model));
+  return Replying(ToMessage(services(), *model));
 }
 
 void UnloadModelCall::Start(const grpc::ByteBuffer& buffer) {
   absl::Status status = Prepare(buffer);
-  if (status.ok()) status = admin_.Run([this] { Unload(); });
+  if (status.ok()) status = admin_.Run([this] { return Unload(); });
   if (!status.ok()) Fail(status);
 }
 
@@ -85,7 +91,7 @@ absl::Status UnloadModelCall::Prepare(const grpc::ByteBuffer& buffer) {
   return absl::OkStatus();
 }
 
-void UnloadModelCall::Unload() {
+std::function<void()> UnloadModelCall::Unload() {
   Engine& engine = services().engine;
   // The answer tells something that only the tokenizer knows, which goes with the model.
   int32_t num_template_tokens = 0;
@@ -95,15 +101,15 @@ void UnloadModelCall::Unload() {
     num_template_tokens = (*tokenizer)->num_template_tokens();
   }
   const auto model = engine.Unload(name_, version_, grace_);
-  if (!model.ok()) return Fail(model.status());
+  if (!model.ok()) return Failing(model.status());
   v1::UnloadModelResponse response;
   *response.mutable_model() = ToMessage(*model, num_template_tokens);
-  Reply(response);
+  return Replying(std::move(response));
 }
 
 void RestartReplicaCall::Start(const grpc::ByteBuffer& buffer) {
   absl::Status status = Prepare(buffer);
-  if (status.ok()) status = admin_.Run([this] { Restart(); });
+  if (status.ok()) status = admin_.Run([this] { return Restart(); });
   if (!status.ok()) Fail(status);
 }
 
@@ -117,10 +123,10 @@ absl::Status RestartReplicaCall::Prepare(const grpc::ByteBuffer& buffer) {
   return absl::OkStatus();
 }
 
-void RestartReplicaCall::Restart() {
+std::function<void()> RestartReplicaCall::Restart() {
   const auto model = services().engine.RestartReplica(name_, version_, replica_, grace_);
-  if (!model.ok()) return Fail(NotSoon(model.status()));
-  Reply(ToMessage(services(), *model));
+  if (!model.ok()) return Failing(NotSoon(model.status()));
+  return Replying(ToMessage(services(), *model));
 }
 
 }  // namespace beamline

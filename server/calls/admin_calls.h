@@ -35,9 +35,11 @@ class ModelAdmin {
 
   const ModelRoot& root() const { return root_; }
   const Defaults& defaults() const { return defaults_; }
-  // Runs `work` on another thread; RESOURCE_EXHAUSTED when too many are under way, UNAVAILABLE
-  // after Finish.
-  absl::Status Run(std::function<void()> work);
+  // Runs `work` on another thread, and what it returns, which tells its client of it, once the
+  // place is free for what that client sends next. RESOURCE_EXHAUSTED when too many are under way,
+  // UNAVAILABLE after Finish.
+  using Work = std::function<std::function<void()>()>;
+  absl::Status Run(Work work);
   // Of clients that wait for what runs.
   BusyPorts& busy_ports() { return busy_ports_; }
   // Waits until what runs is done.
@@ -49,7 +51,8 @@ class ModelAdmin {
   BusyPorts busy_ports_;
   std::mutex mutex_;  // guards all below
   std::condition_variable idle_;
-  int running_ = 0;
+  int taken_ = 0;    // places
+  int running_ = 0;  // until they are told of too
   bool finished_ = false;
   WorkerPool workers_{kMostAtOnce};  // last: its end waits for what runs
 };
@@ -62,6 +65,15 @@ class AdminCall : public UnaryCall {
  protected:
   AdminCall(ServiceContext& services, Rpc rpc, ModelAdmin& admin, grpc::ByteBuffer* response)
       : UnaryCall(services, rpc, response), admin_(admin) {}
+
+  // What ModelAdmin's work returns.
+  std::function<void()> Failing(absl::Status status) {
+    return [this, status = std::move(status)] { Fail(status); };
+  }
+  template <typename Message>
+  std::function<void()> Replying(Message message) {
+    return [this, message = std::move(message)] { Reply(message); };
+  }
 
   ModelAdmin& admin_;
 
@@ -80,7 +92,7 @@ class LoadModelCall final : public AdminCall {
 
  private:
   absl::Status Prepare(const grpc::ByteBuffer& buffer);
-  void Load();
+  std::function<void()> Load();
 
   ModelOptions options_;
 };
@@ -96,7 +108,7 @@ class UnloadModelCall final : public AdminCall {
 
  private:
   absl::Status Prepare(const grpc::ByteBuffer& buffer);
-  void Unload();
+  std::function<void()> Unload();
 
   std::string name_;
   int32_t version_ = 0;
@@ -114,7 +126,7 @@ class RestartReplicaCall final : public AdminCall {
 
  private:
   absl::Status Prepare(const grpc::ByteBuffer& buffer);
-  void Restart();
+  std::function<void()> Restart();
 
   std::string name_;
   int32_t version_ = 0;

@@ -201,6 +201,17 @@ void CallState::GivePlaces() {
   if (permit_.has_value()) permit_->GivePlaces();
 }
 
+bool CallState::GivePlacesUnlessUnread() {
+  const UnreadAnswers* const unread = services_.unread;
+  if (unread != nullptr && unread->bytes() - held_bytes_ > unread->limit()) return false;
+  GivePlaces();
+  return true;
+}
+
+bool CallState::GivePlacesBefore(int64_t answer_bytes) {
+  return Hold("answer", answer_bytes).ok() && GivePlacesUnlessUnread();
+}
+
 google::rpc::Status CallState::Fail(const absl::Status& status) {
   RecordFailure(status);
   return ToRpcStatus(status);

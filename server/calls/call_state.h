@@ -90,6 +90,11 @@ class CallState {
   absl::Status Admit(int32_t num_places = 1);
   // Others may have the call's places, as its end is certain; Fail gives them too.
   void GivePlaces();
+  // The same before its answer is sent, so that what its client sends next finds a place. False:
+  // they are kept until Done, as clients have more unread than the limit of that.
+  bool GivePlacesUnlessUnread();
+  // The same of an answer of so many bytes that has not been held. They are, from now on.
+  bool GivePlacesBefore(int64_t answer_bytes);
   // The same of a call with one request. INVALID_ARGUMENT, without a place among those that run,
   // where none has come: the client has gone, which makes the call a cancelled one, or it sends
   // none.

@@ -105,6 +105,13 @@ void ManyStream::PutBack(Waiting waiting) {
   waiting_.push_back(std::move(waiting));
 }
 
+void ManyStream::GivePlaceOfFront() {
+  const Waiting& front = waiting_.front();
+  const auto bytes = static_cast<int64_t>(front.bytes);
+  if (front.state == nullptr || bytes > UnreadAnswers::kSmallBytes) return;
+  front.state->GivePlacesBefore(bytes);
+}
+
 void ManyStream::DropFront() {
   Waiting front = std::move(waiting_.front());
   waiting_.pop_front();
@@ -147,6 +154,7 @@ void ManyStream::Advance(std::unique_lock<std::mutex> lock) {
   finished_ = finished_ || finish;
   const grpc::Status status = broken_ ? grpc::Status::CANCELLED : error_.value_or(grpc::Status::OK);
   const grpc::ByteBuffer* answer = write ? &waiting_.front().answer : nullptr;
+  if (write) GivePlaceOfFront();
   const std::vector<std::function<void()>> written = std::move(written_);
   written_.clear();
   lock.unlock();

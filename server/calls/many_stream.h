@@ -71,6 +71,9 @@ class ManyStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   void Advance(std::unique_lock<std::mutex> lock);
   // REQUIRE mutex_.
   void PutBack(Waiting waiting);
+  // Before its answer is written. A large one keeps its place until then: nothing ends a stream
+  // that is read slowly, so that its bytes are not held as those of unary calls.
+  void GivePlaceOfFront();
   void DropFront();
   void Drop(Waiting waiting);
   void End(Waiting waiting);

@@ -120,6 +120,7 @@ void StreamCall::Write(std::vector<GenerateDelta> deltas, const GenerateResult* 
   out_ = SerializeMessage(message);
   state_.AddAnswerBytes(bytes);
   if (end == nullptr) return StartWrite(&out_);
+  if (bytes <= UnreadAnswers::kSmallBytes) state_.GivePlacesBefore(bytes);
   StartWriteAndFinish(&out_, grpc::WriteOptions(), grpc::Status::OK);
 }
 

@@ -68,13 +68,14 @@ class UnaryCall : public grpc::ServerUnaryReactor {
   // wake for each call.
   bool InternalInlineable() override { return true; }
 
-  // Whether an answer of so many bytes may be sent; it is counted then.
+  // Whether an answer of so many bytes may be sent; it is counted then, and its place is free.
   absl::Status CheckSize(int64_t bytes) {
     const int64_t limit = services().stream_limits.max_send_bytes;
     if (bytes > limit) return AnswerTooLarge(bytes, limit);
     BEAMLINE_RETURN_IF_ERROR(state_.Hold("answer", bytes));
     state_.AddAnswerBytes(bytes);
     state_.EndIfUnread();
+    state_.GivePlacesUnlessUnread();
     return absl::OkStatus();
   }
 

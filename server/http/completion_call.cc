@@ -271,8 +271,14 @@ void CompletionCall::AnswerWhole() {
     over_ = true;
   }
   items_[0]->state.AddAnswerBytes(bytes);
+  GivePlacesBefore(bytes);
   exchange_->Answer(std::move(answer),
                     [self = shared_from_this()](bool sent) { self->OnSent(sent, true); });
+}
+
+void CompletionCall::GivePlacesBefore(int64_t answer_bytes) {
+  if (!items_[0]->state.GivePlacesBefore(answer_bytes)) return;
+  for (const auto& item : items_) item->state.GivePlaces();  // the second has the others'
 }
 
 std::string CompletionCall::DeltaEvent(size_t index, GenerateDelta delta) {
@@ -338,7 +344,9 @@ void CompletionCall::SendEvents(std::vector<std::vector<GenerateDelta>> deltas, 
     over_ = true;
   }
   has_begun_ = true;
-  items_[0]->state.AddAnswerBytes(static_cast<int64_t>(events.size()));
+  const auto bytes = static_cast<int64_t>(events.size());
+  items_[0]->state.AddAnswerBytes(bytes);
+  if (is_last) GivePlacesBefore(bytes);
   exchange_->Write(std::move(events), is_last, [self = shared_from_this(), is_last](bool sent) {
     self->OnSent(sent, is_last);
   });

@@ -80,6 +80,8 @@ class CompletionCall final : public std::enable_shared_from_this<CompletionCall>
   nlohmann::ordered_json PartJson(size_t index, int64_t sequence, const std::string& text,
                                   nlohmann::ordered_json logprobs,
                                   nlohmann::ordered_json finish_reason);
+  // All of them, as the last piece of the answer is about to be sent.
+  void GivePlacesBefore(int64_t answer_bytes);
   void OnSent(bool sent, bool is_last);
   // The whole ends with this error of this prompt, behind `events` where it is a stream, once the
   // engine has given up the others: who has read the error finds their places free.

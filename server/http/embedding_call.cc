@@ -85,7 +85,9 @@ void EmbeddingCall::Fail(const absl::Status& status) {
 }
 
 void EmbeddingCall::Send(HttpAnswer answer) {
-  state_.AddAnswerBytes(static_cast<int64_t>(answer.body.size()));
+  const auto bytes = static_cast<int64_t>(answer.body.size());
+  state_.AddAnswerBytes(bytes);
+  state_.GivePlacesBefore(bytes);
   exchange_->Answer(std::move(answer), [self = shared_from_this()](bool sent) {
     if (!sent) self->state_.SetUnsent();
   });

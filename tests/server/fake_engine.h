@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,9 +53,15 @@ class FakeEngine final : public Engine {
 
   absl::StatusOr<std::shared_ptr<RequestHandle>> Generate(
       GenerateRequest request, std::shared_ptr<GenerateSink> sink) override {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     if (!refusal_.ok()) return refusal_;
     if (draining_) return absl::UnavailableError("draining");
+    if (answer_.has_value()) {
+      GenerateResult answer = *answer_;
+      lock.unlock();
+      sink->OnFinish(std::move(answer));
+      return std::make_shared<Handle>(*this);
+    }
     requests_.push_back({std::move(request), std::move(sink)});
     changed_.notify_all();
     return std::make_shared<Handle>(*this);
@@ -276,6 +283,11 @@ class FakeEngine final : public Engine {
     std::lock_guard lock(mutex_);
     refusal_ = status;
   }
+  // Later requests get this answer at once, and are not kept.
+  void AnswerAll(GenerateResult answer) {
+    std::lock_guard lock(mutex_);
+    answer_ = std::move(answer);
+  }
   // The request of this index, once it is there.
   FakeRequest WaitForRequest(size_t index) {
     std::unique_lock lock(mutex_);
@@ -333,6 +345,7 @@ class FakeEngine final : public Engine {
   std::condition_variable changed_;
   std::vector<FakeRequest> requests_;
   absl::Status refusal_;
+  std::optional<GenerateResult> answer_;
   std::vector<Restart> restarts_;
   ReplicaListener on_replica_change_;
   FaultListener on_fault_;

@@ -1,6 +1,7 @@
 // LoadModel and UnloadModel at the admin address, over an engine that does what the test says.
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <future>
@@ -264,6 +265,22 @@ TEST_F(ModelAdminTest, SoManyAtOnceAndNoMore) {
       "RESOURCE_EXHAUSTED: 8 models are being loaded, unloaded or restarted, the most at once");
   engine_->HoldLoads(false);
   for (auto& load : loads) EXPECT_TRUE(load.get().ok());
+}
+
+// A client has its answer, and asks for the next one at once.
+TEST_F(ModelAdminTest, AnAnswerLeavesItsPlaceFree) {
+  ServeAdmin();
+  std::vector<std::thread> clients;
+  std::atomic<int> refused = 0;
+  for (int i = 0; i < ModelAdmin::kMostAtOnce; ++i) {
+    clients.emplace_back([&] {
+      for (int n = 0; n < 100; ++n) {
+        if (absl::IsResourceExhausted(Unload("nobody").status())) ++refused;
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(refused, 0);
 }
 
 TEST_F(ModelAdminTest, TheServerEndsWhileAModelLoads) {
