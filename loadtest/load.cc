@@ -9,6 +9,7 @@
 
 #include "base/build_info.h"
 #include "base/text.h"
+#include "client/client_room.h"
 #include "client/target.h"
 #include "fmt/format.h"
 #include "loadtest/progress_line.h"
@@ -161,6 +162,14 @@ absl::Status CheckFlags(const RunFlags& flags) {
   return status;
 }
 
+// For its own threads, a verifier's connection, a scraper and output files too.
+absl::Status CheckRoom(const RunFlags& flags) {
+  constexpr int kMoreThreads = 13;
+  constexpr int kMoreDescriptors = 8;
+  return CheckClientRoom(kMoreThreads + flags.num_threads,
+                         kMoreDescriptors + flags.num_connections);
+}
+
 }  // namespace
 
 absl::StatusOr<Load> PrepareLoad(const RunFlags& given) {
@@ -181,6 +190,7 @@ absl::StatusOr<Load> PrepareLoad(const RunFlags& given) {
   auto connection = ReadConnectionOptions(given.connection);
   if (!connection.ok()) return connection.status();
   load.target = {given.target, connection->tls, connection->token};
+  if (absl::Status room = CheckRoom(given); !room.ok()) return room;
   const auto channel = Connect(load.target, kConnectTimeout);
   if (!channel.ok()) return channel.status();
   auto models = ListModels(*channel);

@@ -70,7 +70,8 @@ std::vector<ManualSection> Manual() {
   return {{"Exit status",
            {"0: All is well.", "1: Requests failed, or answers differed.",
             "2: The test could not be run: a wrong command line, a server that does not answer, a "
-            "file that cannot be written."}},
+            "file that cannot be written, limits of threads or open files (ulimit -u, ulimit -n) "
+            "that leave no room for it."}},
           {"See also", {"beamline(1), beamline-server(1)"}}};
 }
 

@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "base/build_info.h"
+#include "base/process_room.h"
 #include "base/standard_streams.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -42,7 +43,6 @@
 #include "server/security/tls_config.h"
 #include "server/server.h"
 #include "server/shutdown_signal.h"
-#include "server/thread_room.h"
 #include "spdlog/spdlog.h"
 
 namespace beamline {

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "client/client_room.h"
 #include "client/target.h"
 #include "fmt/format.h"
 
@@ -29,7 +30,8 @@ constexpr char kExamples[] =
 std::vector<ManualSection> Manual() {
   return {{"Exit status",
            {"0: Everything was answered and printed.",
-            "1: A call or a line failed, or standard output could not be written.",
+            "1: A call or a line failed, standard output could not be written, or the limits of "
+            "threads or open files (ulimit -u, ulimit -n) leave no room for a client.",
             "2: A wrong command line."}},
           {"Errors",
            {"An error is one line on standard error. With --output json it stands on standard "
@@ -173,10 +175,13 @@ int Run(int argc, const char* const* argv, const Console& console) {
     console.out << *text;
     return 0;
   }
-  Client client({.address = options.address, .tls = connection.tls, .token = connection.token});
   Output output(console.out, options.output,
                 Style(UsesColor(options.color, console.out_is_terminal)));
-  status = command({client, console, options, output});
+  status = CheckClientRoom();
+  if (status.ok()) {
+    Client client({.address = options.address, .tls = connection.tls, .token = connection.token});
+    status = command({client, console, options, output});
+  }
   const bool is_wrong_use = status.GetPayload(kUsagePayload).has_value();
   if (!status.ok() && !is_wrong_use) output.TellError(status);
   console.out.flush();

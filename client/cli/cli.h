@@ -63,8 +63,8 @@ void AddAdminCommands(CLI::App& app, Command& chosen);
 void AddTopCommand(CLI::App& app, Command& chosen);
 
 // Runs the whole program. Returns the exit status: 0, 1 after an error of the call (one line on
-// err, "beamline: CODE: message"), 2 for a wrong command line. After a failed write to `out`, of
-// which the owner of the stream tells, 1.
+// err, "beamline: CODE: message") or where the system has no room for a client, 2 for a wrong
+// command line. After a failed write to `out`, of which the owner of the stream tells, 1.
 int Run(int argc, const char* const* argv, const Console& console);
 
 // A switch with a negation, "--x,!--no-x"; `value` stays empty when neither is given. (CLI11's own

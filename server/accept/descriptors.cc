@@ -1,16 +1,12 @@
 #include "server/accept/descriptors.h"
 
-#include <sys/eventfd.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
-#include <utility>
-#include <vector>
 
 #include "fmt/format.h"
-#include "server/accept/unique_fd.h"
 
 namespace beamline {
 namespace {
@@ -41,20 +37,6 @@ int64_t CountOpenDescriptors() {
     ++count;
   }
   return count;
-}
-
-absl::Status CheckDescriptorRoom(int num_descriptors) {
-  std::vector<UniqueFd> opened;
-  while (static_cast<int>(opened.size()) < num_descriptors) {
-    UniqueFd one(eventfd(0, EFD_CLOEXEC));
-    if (one.get() < 0) break;
-    opened.push_back(std::move(one));
-  }
-  const auto num_opened = static_cast<int>(opened.size());
-  if (num_opened == num_descriptors) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      fmt::format("the limit of open files (ulimit -n) leaves room for {} more; needed: {}",
-                  num_opened, num_descriptors));
 }
 
 int32_t SidePlaces() {

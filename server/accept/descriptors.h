@@ -4,7 +4,6 @@
 
 #include <cstdint>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace beamline {
@@ -15,10 +14,6 @@ void RaiseDescriptorLimit();
 
 // How many this process has open.
 int64_t CountOpenDescriptors();
-
-// RESOURCE_EXHAUSTED, with both numbers, when fewer than so many more can be opened. They are
-// opened, and closed before it returns: gRPC ends the process where it wants one and gets none.
-absl::Status CheckDescriptorRoom(int num_descriptors);
 
 // How many connections a listener beside those that answer requests may have open at once: few, and
 // fewer where few files may be open. Of all addresses, and of one.

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "tests/e2e/server_process.h"
@@ -297,6 +298,21 @@ TEST_F(HostileArguments, LostOutputIsAnError) {
       } else {
         EXPECT_EQ(status, expected);
       }
+    }
+  }
+}
+
+// gRPC would end them by SIGABRT.
+TEST_F(HostileArguments, ClientsSayThatThereAreTooFewDescriptors) {
+  for (const auto& [program, arguments, expected] :
+       {std::tuple(BEAMLINE_CLI_BINARY, Arguments{"health"}, 1),
+        std::tuple(BEAMLINE_LOADTEST_BINARY, Arguments{"run", "--rate", "1"}, 2)}) {
+    for (const int most : {5, 8}) {
+      ChildProcess process(program, arguments, "", most);
+      const int status = process.Wait(kLimit);
+      SCOPED_TRACE(std::string(program) + ": " + process.err());
+      EXPECT_EQ(status, expected);
+      EXPECT_THAT(process.err(), HasSubstr("the limit of open files (ulimit -n) leaves room for "));
     }
   }
 }

@@ -6,6 +6,8 @@
 
 #include <sstream>
 
+#include "tests/thread_limit.h"
+
 namespace beamline::cli::cli_test {
 namespace {
 
@@ -106,6 +108,17 @@ TEST(Run, ACallThatFailsIsOneAndOneLine) {
     EXPECT_EQ(result.err.find('\n'), result.err.size() - 1) << result.err;
     EXPECT_EQ(result.out, "");
   }
+}
+
+// gRPC would never let it end.
+TEST(Run, TooFewThreadsAreOneAndOneLine) {
+  const ThreadLimit limit(5);
+  const Result result = RunWith({"--address", "127.0.0.1:1", "--json", "health"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, StartsWith("beamline: RESOURCE_EXHAUSTED: the limit of threads (ulimit "
+                                     "-u, or pids of a control group) leaves room for 5 more; "));
+  EXPECT_EQ(result.err.find('\n'), result.err.size() - 1) << result.err;
+  EXPECT_THAT(result.out, StartsWith("{\"error\":{\"code\":8"));
 }
 
 }  // namespace

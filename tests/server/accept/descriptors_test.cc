@@ -2,13 +2,9 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
-#include <array>
 #include <tuple>
 #include <utility>
-
-#include "server/accept/unique_fd.h"
 
 namespace beamline::descriptors_test {
 namespace {
@@ -36,25 +32,6 @@ TEST(ConnectionsThatFit, ListenersShareWhatIsLeft) {
   std::tie(one, two) = FitOneAndTwo(150, 1);
   EXPECT_EQ(one.value_or(0), 1);
   EXPECT_TRUE(absl::IsUnavailable(two.status())) << "none for the second";
-}
-
-TEST(DescriptorRoom, SaysHowManyThereAre) {
-  const auto num_open = CountOpenDescriptors();
-  EXPECT_TRUE(CheckDescriptorRoom(8).ok());
-  EXPECT_EQ(CountOpenDescriptors(), num_open);
-  // The numbers that the next five have are the lowest that are free.
-  std::array<UniqueFd, 5> next;
-  for (UniqueFd& one : next) one = UniqueFd(dup(STDIN_FILENO));
-  rlimit before{};
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-  rlimit tight = before;
-  tight.rlim_cur = static_cast<rlim_t>(next.back().get() + 1);
-  for (UniqueFd& one : next) one = UniqueFd();
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &tight), 0);
-  const absl::Status status = CheckDescriptorRoom(8);
-  EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
-  EXPECT_EQ(status, absl::ResourceExhaustedError("the limit of open files (ulimit -n) leaves room "
-                                                 "for 5 more; needed: 8"));
 }
 
 }  // namespace

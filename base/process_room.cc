@@ -1,4 +1,7 @@
-#include "server/thread_room.h"
+#include "base/process_room.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <system_error>
@@ -27,6 +30,21 @@ absl::Status CheckThreadRoom(int num_threads) {
       fmt::format("the limit of threads (ulimit -u, or pids of a control group) leaves room for {} "
                   "more; needed: {}",
                   num_started, num_threads));
+}
+
+absl::Status CheckDescriptorRoom(int num_descriptors) {
+  std::vector<int> opened;
+  while (static_cast<int>(opened.size()) < num_descriptors) {
+    const int one = eventfd(0, EFD_CLOEXEC);
+    if (one < 0) break;
+    opened.push_back(one);
+  }
+  for (const int one : opened) close(one);
+  const auto num_opened = static_cast<int>(opened.size());
+  if (num_opened == num_descriptors) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      fmt::format("the limit of open files (ulimit -n) leaves room for {} more; needed: {}",
+                  num_opened, num_descriptors));
 }
 
 }  // namespace beamline
