@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <sstream>
 #include <utility>
@@ -54,6 +56,68 @@ absl::Status RunGenerate(Engine& engine, const BenchTask& task, std::span<const 
     BEAMLINE_ASSIGN_OR_RETURN(const GenerateResult result, answer.get());
     outcome.tokens += static_cast<int64_t>(result.sequences[0].ids.size());
     if (task.keep_outputs) outcome.outputs.push_back(result.sequences[0].ids);
+  }
+  return absl::OkStatus();
+}
+
+// The requests that run at once: how many more may, and what became of those that ended.
+class Places {
+ public:
+  explicit Places(int count) : free_(count) {}
+
+  void Take() {
+    std::unique_lock lock(mutex_);
+    freed_.wait(lock, [&] { return free_ > 0; });
+    --free_;
+  }
+  void Leave(absl::Status status) {
+    const std::lock_guard lock(mutex_);
+    status_.Update(std::move(status));
+    ++free_;
+    freed_.notify_one();
+  }
+  absl::Status status() {
+    const std::lock_guard lock(mutex_);
+    return status_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable freed_;
+  int free_;
+  absl::Status status_;
+};
+
+class PlaceSink final : public GenerateSink {
+ public:
+  explicit PlaceSink(Places& places) : places_(places) {}
+  void OnFinish(absl::StatusOr<GenerateResult> result) override {
+    if (result.ok()) ids_ = std::move(result->sequences[0].ids);
+    places_.Leave(result.status());
+  }
+  const TokenIds& ids() const { return ids_; }
+
+ private:
+  Places& places_;
+  TokenIds ids_;
+};
+
+// Keeps task.batch requests running until all inputs are answered.
+absl::Status RunRefilled(Engine& engine, const BenchTask& task, std::span<const BenchInput> inputs,
+                         BenchOutcome& outcome) {
+  Places places(task.batch);
+  std::vector<std::shared_ptr<PlaceSink>> answers;
+  for (const BenchInput& input : inputs) {
+    places.Take();
+    answers.push_back(std::make_shared<PlaceSink>(places));
+    const absl::Status begun = engine.Generate(MakeGenerate(task, input), answers.back()).status();
+    if (!begun.ok()) places.Leave(begun);
+  }
+  for (int i = 0; i < task.batch; ++i) places.Take();
+  BEAMLINE_RETURN_IF_ERROR(places.status());
+  for (const auto& answer : answers) {
+    outcome.tokens += static_cast<int64_t>(answer->ids().size());
+    if (task.keep_outputs) outcome.outputs.push_back(answer->ids());
   }
   return absl::OkStatus();
 }
@@ -141,11 +205,13 @@ absl::StatusOr<BenchOutcome> RunBench(Engine& engine, const BenchTask& task,
                                       const std::vector<BenchInput>& inputs) {
   BenchOutcome outcome;
   const auto start = std::chrono::steady_clock::now();
-  const auto size = static_cast<size_t>(task.batch);
+  const bool refill = task.refill && task.kind == BenchTask::Kind::kGenerate;
+  const auto size = refill ? inputs.size() : static_cast<size_t>(task.batch);
   for (size_t begin = 0; begin < inputs.size(); begin += size) {
     const auto batch = std::span(inputs).subspan(begin, std::min(size, inputs.size() - begin));
     const auto run = task.kind == BenchTask::Kind::kEncode  ? RunEncode
                      : task.kind == BenchTask::Kind::kScore ? RunScore
+                     : refill                               ? RunRefilled
                                                             : RunGenerate;
     BEAMLINE_RETURN_IF_ERROR(run(engine, task, batch, outcome));
   }

@@ -25,7 +25,8 @@ struct BenchTask {
   Kind kind = Kind::kGenerate;
   int beam_width = 1;  // 1: greedy
   bool ignore_eos = false;
-  int batch = 1;  // requests submitted together; the next when all of these are answered
+  int batch = 1;        // requests submitted together; the next when all of these are answered
+  bool refill = false;  // of generation: instead, one more whenever one is answered
   bool keep_outputs = false;
 };
 

@@ -142,6 +142,8 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
     AddNumber(app, name, value, help, static_cast<Number>(low), static_cast<Number>(high));
   };
   number("--batch", arguments.run.batch, "Requests at a time", 1, 4096);
+  app.add_flag("--refill", arguments.run.refill,
+               "Generation: a further request whenever one is answered, not when all are");
   number("--max-new-tokens", arguments.max_new_tokens, "Where the input says none", 0, 1 << 20);
   app.add_flag("--ignore-eos", arguments.run.ignore_eos, "Generate exactly max-new-tokens");
   const auto setting = [&](const char* name, auto& value, const char* help) {
