@@ -16,19 +16,22 @@ class TileMaker {
  public:
   explicit TileMaker(const AttentionParams& params)
       : p_(params), group_size_(params.num_heads / params.num_kv_heads) {
-    tile_.head_dim = p_.head_dim;
-    tile_.scale = p_.scale;
-    tile_.softcap = p_.softcap;
-    tile_.rounded_alibi_factor = p_.rounded_alibi_factor;
-    if (!p_.position_bias.empty()) {
-      tile_.max_distance = static_cast<int>(p_.position_bias.dim(-1) - 1) / 2;
+    for (AttentionTile& tile : tiles_) {
+      tile.head_dim = p_.head_dim;
+      tile.scale = p_.scale;
+      tile.softcap = p_.softcap;
+      tile.rounded_alibi_factor = p_.rounded_alibi_factor;
+      if (!p_.position_bias.empty()) {
+        tile.max_distance = static_cast<int>(p_.position_bias.dim(-1) - 1) / 2;
+      }
     }
   }
 
   // The most tiles that any sequence and key-value head have.
   int MaxTiles() const { return CeilDiv(p_.max_query_length * group_size_, kTileRows); }
 
-  // The tile with this number, or null when the sequence is shorter.
+  // The tile with this number, or null when the sequence is shorter. The one that was made before
+  // it stays valid.
   const AttentionTile* Make(int sequence, int kv_head, int tile) {
     const int first_query = p_.query_offsets[sequence];
     const int query_length = p_.query_offsets[sequence + 1] - first_query;
@@ -36,15 +39,17 @@ class TileMaker {
     const int num_rows = std::min(kTileRows, query_length * group_size_ - first_row);
     if (num_rows <= 0) return nullptr;
     const int context = p_.cache == nullptr ? query_length : p_.context_lengths[sequence];
-    tile_.num_rows = num_rows;
+    second_ = !second_;
+    AttentionTile& made = tiles_[second_ ? 1 : 0];
+    made.num_rows = num_rows;
     for (int r = 0; r < num_rows; ++r) {
       const int query = (first_row + r) / group_size_;
       const int head = kv_head * group_size_ + (first_row + r) % group_size_;
-      FillRow(first_query + query, head, context - query_length + query, context, tile_.rows[r]);
+      FillRow(first_query + query, head, context - query_length + query, context, made.rows[r]);
     }
-    FillKeys(sequence, kv_head, first_query);
-    FillPositions(kv_head);
-    return &tile_;
+    FillKeys(sequence, kv_head, first_query, made);
+    FillPositions(kv_head, made.positions);
+    return &made;
   }
 
  private:
@@ -61,26 +66,26 @@ class TileMaker {
       row.first_key = 0;
     }
     row.alibi_slope = p_.alibi_slopes == nullptr ? 0.0f : p_.alibi_slopes[head];
-    row.position_bias =
-        p_.position_bias.empty() ? nullptr : p_.position_bias.row<float>(head) + tile_.max_distance;
+    row.position_bias = p_.position_bias.empty()
+                            ? nullptr
+                            : p_.position_bias.row<float>(head) + tiles_[0].max_distance;
   }
 
-  void FillKeys(int sequence, int kv_head, int first_query) {
+  void FillKeys(int sequence, int kv_head, int first_query, AttentionTile& tile) const {
     if (p_.cache == nullptr) {
-      tile_.keys = PackedRows(p_.key, first_query, kv_head);
-      tile_.values = PackedRows(p_.value, first_query, kv_head);
+      tile.keys = PackedRows(p_.key, first_query, kv_head);
+      tile.values = PackedRows(p_.value, first_query, kv_head);
     } else {
-      tile_.keys = PagedKeys(sequence, kv_head);
-      tile_.values = PagedRows(p_.cache->values, sequence, kv_head);
+      tile.keys = PagedKeys(sequence, kv_head);
+      tile.values = PagedRows(p_.cache->values, sequence, kv_head);
     }
   }
 
   // A key-value head is one of the queries'.
-  void FillPositions(int head) {
+  void FillPositions(int head, TilePositions& positions) const {
     const RelativePositions& relative = p_.relative;
     if (relative.empty()) return;
     const int64_t column = static_cast<int64_t>(head) * p_.head_dim;
-    TilePositions& positions = tile_.positions;
     positions.rows = relative.rows + relative.max_distance;
     positions.max_distance = relative.max_distance;
     if (!relative.keys.empty()) {
@@ -122,7 +127,8 @@ class TileMaker {
 
   const AttentionParams& p_;
   int group_size_;
-  AttentionTile tile_;
+  AttentionTile tiles_[2];
+  bool second_ = false;
 };
 
 }  // namespace
@@ -138,13 +144,17 @@ void Compute(Context& context, const AttentionParams& params) {
       products * params.query.num_rows() * params.num_heads * params.head_dim * max_keys;
   context.Run(num_items, 1, flops / kFlopsPerNs, [&](int64_t begin, int64_t end, Scratch& scratch) {
     TileMaker maker(params);
+    const AttentionTile* tile = nullptr;
     for (int64_t item = begin; item < end; ++item) {
       const int64_t head_item = item / num_tiles;
-      const AttentionTile* tile = maker.Make(static_cast<int>(head_item / params.num_kv_heads),
+      const AttentionTile* next = maker.Make(static_cast<int>(head_item / params.num_kv_heads),
                                              static_cast<int>(head_item % params.num_kv_heads),
                                              static_cast<int>(item % num_tiles));
-      if (tile != nullptr) ComputeAttentionTile(*tile, scratch);
+      if (next == nullptr) continue;
+      if (tile != nullptr) ComputeAttentionTile(*tile, next, scratch);
+      tile = next;
     }
+    if (tile != nullptr) ComputeAttentionTile(*tile, nullptr, scratch);
   });
 }
 

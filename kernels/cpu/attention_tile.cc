@@ -11,6 +11,7 @@
 
 #include "base/math.h"
 #include "kernels/cpu/attention_tile.h"
+#include "kernels/cpu/fetch_ahead.h"
 #include "kernels/cpu/simd-inl.h"
 #include "kernels/cpu/transpose-inl.h"
 #include "kernels/cpu/widen-inl.h"
@@ -471,18 +472,43 @@ void ScoreKeys(const AttentionTile& tile, int first_key, int num_keys, int padde
 }
 
 void ComputeBlockOfKeys(const AttentionTile& tile, int first_key, int num_keys,
-                        const Workspace& w) {
+                        const KeysAhead& ahead, const Workspace& w) {
   const int lanes = static_cast<int>(NumLanes());
   const int padded_keys = RoundUp(num_keys, lanes);
+  FetchKeys(ahead);
   ScoreKeys(tile, first_key, num_keys, padded_keys, w);
   if (!tile.positions.empty()) AddPositions(tile, first_key, padded_keys, w);
+  FetchValues(ahead);
   for (int r = 0; r < tile.num_rows; ++r) UpdateSoftmax(tile, r, first_key, padded_keys, w);
   DispatchStored(tile.values.dtype, [&]<typename Stored>() {
     AccumulateValues<Stored>(tile, first_key, num_keys, w);
   });
 }
 
-void AttendTile(const AttentionTile& tile, Scratch& scratch) {
+// The keys that a tile's rows see between them, from a whole block of keys on.
+struct SeenKeys {
+  explicit SeenKeys(const AttentionTile& tile)
+      : begin(tile.rows[0].first_key / kKeyBlock * kKeyBlock) {
+    // Rows see keys in the order of their queries, so that the first one's begin first.
+    for (int r = 0; r < tile.num_rows; ++r) end = std::max(end, tile.rows[r].num_keys);
+  }
+
+  int begin;
+  int end = 0;
+};
+
+// The block of keys that is read behind the one that begins at first_key.
+KeysAhead Ahead(const AttentionTile& tile, const SeenKeys& keys, int first_key,
+                const AttentionTile* next) {
+  if (tile.keys.block_table == nullptr) return {};
+  const int following = first_key + kKeyBlock;
+  if (following < keys.end) return {&tile, following, std::min(kKeyBlock, keys.end - following)};
+  if (next == nullptr) return {};
+  const SeenKeys seen(*next);
+  return {next, seen.begin, std::min(kKeyBlock, seen.end - seen.begin)};
+}
+
+void AttendTile(const AttentionTile& tile, const AttentionTile* next, Scratch& scratch) {
   const int64_t lanes = static_cast<int64_t>(NumLanes());
   const int64_t padded = RoundUp(tile.head_dim, lanes);
   const size_t keys_size = static_cast<size_t>(tile.head_dim) * kKeyBlock;
@@ -508,12 +534,10 @@ void AttendTile(const AttentionTile& tile, Scratch& scratch) {
   std::fill_n(w.sums, tile.num_rows * padded, 0.0f);
   std::fill_n(w.maxima, tile.num_rows, -std::numeric_limits<float>::infinity());
   std::fill_n(w.totals, tile.num_rows, 0.0f);
-  // Rows see keys in the order of their queries, so that the first one's begin first.
-  const int num_skipped = tile.rows[0].first_key / kKeyBlock * kKeyBlock;
-  int num_keys = 0;
-  for (int r = 0; r < tile.num_rows; ++r) num_keys = std::max(num_keys, tile.rows[r].num_keys);
-  for (int first = num_skipped; first < num_keys; first += kKeyBlock) {
-    ComputeBlockOfKeys(tile, first, std::min(kKeyBlock, num_keys - first), w);
+  const SeenKeys keys(tile);
+  for (int first = keys.begin; first < keys.end; first += kKeyBlock) {
+    ComputeBlockOfKeys(tile, first, std::min(kKeyBlock, keys.end - first),
+                       Ahead(tile, keys, first, next), w);
   }
   for (int r = 0; r < tile.num_rows; ++r) {
     // A query without keys gets zeros.
@@ -534,8 +558,8 @@ namespace {
 HWY_EXPORT(AttendTile);
 }  // namespace
 
-void ComputeAttentionTile(const AttentionTile& tile, Scratch& scratch) {
-  HWY_DYNAMIC_DISPATCH(AttendTile)(tile, scratch);
+void ComputeAttentionTile(const AttentionTile& tile, const AttentionTile* next, Scratch& scratch) {
+  HWY_DYNAMIC_DISPATCH(AttendTile)(tile, next, scratch);
 }
 
 }  // namespace beamline::cpu

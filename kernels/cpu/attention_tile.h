@@ -94,6 +94,8 @@ struct AttentionTile {
   TilePositions positions;  // of rows whose positions are consecutive
 };
 
-void ComputeAttentionTile(const AttentionTile& tile, Scratch& scratch);
+// `next`: the tile whose turn it is behind this one, or null; what it reads first is fetched
+// meanwhile.
+void ComputeAttentionTile(const AttentionTile& tile, const AttentionTile* next, Scratch& scratch);
 
 }  // namespace beamline::cpu

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/bf16_convert.h"
+#include "kernels/cpu/fetch_lines.h"
 #include "kernels/cpu/norm.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/simd-inl.h"
@@ -67,7 +68,26 @@ void Rotate(const float* cos_sin, int64_t rotary_dim, bool interleaved, float* h
 // Moves tokens' heads out of their workspace rows.
 class HeadMover {
  public:
+  // Tokens that are moved before the keys of any is stored: what these are stored to stays in the
+  // second-level cache meanwhile.
+  static constexpr int64_t kGroup = 16;
+
   explicit HeadMover(const ProjectHeadsParams& params) : p_(params) {}
+
+  // Fetches what a token's keys are stored to, a line for each element, which the processor would
+  // fetch one after the other; not where the token before it, from `first` on, has done it.
+  void FetchKeyColumns(int64_t token, int64_t first) const {
+    if (p_.cache == nullptr) return;
+    const Tensor& keys = p_.cache->keys;
+    const int64_t block_size = keys.dim(2);
+    const int64_t slot = p_.slots[token];
+    if (token > first && p_.slots[token - 1] == slot - 1 && slot % block_size != 0) return;
+    const int64_t element = SizeOf(keys.dtype);
+    const int64_t step = std::max<int64_t>(block_size * element, kCacheLineBytes);
+    const int64_t bytes = p_.num_kv_heads * p_.head_dim * block_size * element;
+    const char* const columns = keys.as<char>() + KeyOffset(token, 0, block_size) * element;
+    FetchLines(columns, bytes, step);
+  }
 
   void Move(int64_t token) const {
     float* heads = p_.workspace.row<float>(token);
@@ -216,8 +236,14 @@ void Compute(Context& context, const ProjectHeadsParams& params) {
   const double cost_ns = kNsPerElement * num_tokens * params.weight->out_features();
   const HeadMover mover(params);
   context.Run(num_tokens, 16, cost_ns, [&](int64_t begin, int64_t end, Scratch& scratch) {
-    for (int64_t token = begin; token < end; ++token) mover.Move(token);
-    mover.StoreKeys(begin, end, scratch);
+    for (int64_t first = begin; first < end; first += HeadMover::kGroup) {
+      const int64_t last = std::min(first + HeadMover::kGroup, end);
+      for (int64_t token = first; token < last; ++token) {
+        mover.FetchKeyColumns(token, first);
+        mover.Move(token);
+      }
+      mover.StoreKeys(first, last, scratch);
+    }
   });
 }
 
