@@ -22,7 +22,9 @@ inline constexpr bool kManyRegisters = true;
 inline constexpr bool kManyRegisters = false;
 #endif
 inline constexpr int kVectorsPerPanel = 2;
-inline constexpr int kBlockRows = kManyRegisters ? 12 : 6;
+// Of 12 rows, which have registers too, a core's first-level cache of 8 ways does not hold what is
+// read if they lie a multiple of 4096 bytes apart; and 16 sums are enough to hide what each takes.
+inline constexpr int kBlockRows = kManyRegisters ? 8 : 6;
 
 int PanelWidth() { return kVectorsPerPanel * static_cast<int>(NumLanes()); }
 int BlockRows() { return kBlockRows; }
