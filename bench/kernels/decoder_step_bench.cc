@@ -1,6 +1,6 @@
 // The operators of a small decoder's step by one thread, on weights and caches that a second-level
 // cache does not hold: what a row takes of products, of storing its keys and values, and of
-// attention, by the number of rows. The sizes are those of the demo's writer.
+// attention, by the number of rows.
 #include <chrono>
 #include <string>
 #include <utility>
@@ -11,11 +11,7 @@
 namespace beamline::bench {
 namespace {
 
-constexpr int kNumLayers = 5;
-constexpr int kNumHeads = 3;
 constexpr int kHeadDim = 64;
-constexpr int kHidden = kNumHeads * kHeadDim;
-constexpr int kVocab = 6000;
 constexpr int kSlots = 16;  // of a block
 constexpr int kLongest = 80;
 constexpr int kMaxBlocks = CeilDiv(kLongest, kSlots);
@@ -34,20 +30,29 @@ std::unique_ptr<PackedWeight> PackRandom(int64_t out_features, int64_t in_featur
   return *std::move(packed);
 }
 
+struct Sizes {
+  int num_layers = 0;
+  int num_heads = 0;
+  int vocab = 0;
+  int hidden() const { return num_heads * kHeadDim; }
+};
+
 struct Layer {
-  explicit Layer(int64_t num_blocks)
-      : keys(num_blocks * kNumHeads * kSlots, kHeadDim),
-        values(num_blocks * kNumHeads * kSlots, kHeadDim) {
+  Layer(const Sizes& sizes, int64_t num_blocks)
+      : heads(PackRandom(3 * sizes.hidden(), sizes.hidden())),
+        output(PackRandom(sizes.hidden(), sizes.hidden())),
+        up(PackRandom(4 * sizes.hidden(), sizes.hidden())),
+        down(PackRandom(sizes.hidden(), 4 * sizes.hidden())),
+        keys(num_blocks * sizes.num_heads * kSlots, kHeadDim),
+        values(num_blocks * sizes.num_heads * kSlots, kHeadDim) {
     const auto paged = [&](Matrix& matrix) {
-      return Tensor(matrix.data(), DType::kFloat32, {num_blocks, kNumHeads, kSlots, kHeadDim});
+      return Tensor(matrix.data(), DType::kFloat32,
+                    {num_blocks, sizes.num_heads, kSlots, kHeadDim});
     };
     cache = {.keys = paged(keys), .values = paged(values), .key_layout = OneThread().key_layout()};
   }
 
-  std::unique_ptr<PackedWeight> heads = PackRandom(3 * kHidden, kHidden);
-  std::unique_ptr<PackedWeight> output = PackRandom(kHidden, kHidden);
-  std::unique_ptr<PackedWeight> up = PackRandom(4 * kHidden, kHidden);
-  std::unique_ptr<PackedWeight> down = PackRandom(kHidden, 4 * kHidden);
+  const std::unique_ptr<PackedWeight> heads, output, up, down;
   Matrix keys, values;
   KvLayer cache;
 };
@@ -55,15 +60,17 @@ struct Layer {
 // A step of so many sequences with one token each, whose contexts have 10 to 80.
 class Step {
  public:
-  explicit Step(int num_rows)
+  Step(int num_rows, const Sizes& sizes)
       : num_rows_(num_rows),
-        hidden_(num_rows, kHidden),
-        query_(num_rows, kHidden),
-        workspace_(num_rows, 3 * kHidden),
-        inner_(num_rows, 4 * kHidden),
-        logits_(num_rows, kVocab) {
-    for (int i = 0; i < kNumLayers; ++i) {
-      layers_.push_back(std::make_unique<Layer>(int64_t{num_rows} * kMaxBlocks));
+        num_heads_(sizes.num_heads),
+        head_(PackRandom(sizes.vocab, sizes.hidden())),
+        hidden_(num_rows, sizes.hidden()),
+        query_(num_rows, sizes.hidden()),
+        workspace_(num_rows, 3 * sizes.hidden()),
+        inner_(num_rows, 4 * sizes.hidden()),
+        logits_(num_rows, sizes.vocab) {
+    for (int i = 0; i < sizes.num_layers; ++i) {
+      layers_.push_back(std::make_unique<Layer>(sizes, int64_t{num_rows} * kMaxBlocks));
     }
     blocks_.resize(static_cast<size_t>(num_rows) * kMaxBlocks);
     std::iota(blocks_.begin(), blocks_.end(), 0);
@@ -116,7 +123,7 @@ class Step {
     ProjectHeadsParams params;
     params.x = hidden_.tensor();
     params.weight = layer.heads.get();
-    params.num_heads = params.num_kv_heads = kNumHeads;
+    params.num_heads = params.num_kv_heads = num_heads_;
     params.head_dim = kHeadDim;
     params.query = query_.tensor();
     params.cache = &layer.cache;
@@ -127,7 +134,7 @@ class Step {
 
   void Attend(const Layer& layer) {
     AttentionParams params;
-    params.num_heads = params.num_kv_heads = kNumHeads;
+    params.num_heads = params.num_kv_heads = num_heads_;
     params.head_dim = kHeadDim;
     params.query = query_.tensor();
     params.output = query_.tensor();
@@ -143,16 +150,16 @@ class Step {
     OneThread().Attention(params);
   }
 
-  const int num_rows_;
+  const int num_rows_, num_heads_;
   std::vector<std::unique_ptr<Layer>> layers_;
-  const std::unique_ptr<PackedWeight> head_ = PackRandom(kVocab, kHidden);
+  const std::unique_ptr<PackedWeight> head_;
   Matrix hidden_, query_, workspace_, inner_, logits_;
   std::vector<int32_t> blocks_, contexts_, slots_, offsets_;
 };
 
-void DecoderStep(benchmark::State& state) {
+void RunSteps(benchmark::State& state, const Sizes& sizes) {
   const auto num_rows = static_cast<int>(state.range(0));
-  Step step(num_rows);
+  Step step(num_rows, sizes);
   Step::Seconds seconds;
   for (auto _ : state) step.Compute(seconds);
   const auto of_a_row = [&](double all) {
@@ -165,19 +172,19 @@ void DecoderStep(benchmark::State& state) {
   state.counters["row_us"] =
       of_a_row(seconds.heads + seconds.attention + seconds.products + seconds.logits);
 }
-BENCHMARK(DecoderStep)
-    ->UseRealTime()
-    ->Unit(benchmark::kMicrosecond)
-    ->ArgName("rows")
-    ->Arg(1)
-    ->Arg(4)
-    ->Arg(8)
-    ->Arg(12)
-    ->Arg(16)
-    ->Arg(24)
-    ->Arg(32)
-    ->Arg(48)
-    ->Arg(64);
+
+void Widths(benchmark::internal::Benchmark* benchmark) {
+  benchmark->UseRealTime()->Unit(benchmark::kMicrosecond)->ArgName("rows");
+  for (const int rows : {1, 4, 8, 12, 16, 24, 32, 48, 64}) benchmark->Arg(rows);
+}
+
+// The demo's writer.
+void DecoderStep(benchmark::State& state) { RunSteps(state, {5, 3, 6000}); }
+BENCHMARK(DecoderStep)->Apply(Widths);
+
+// Four of GPT-2's layers, and its vocabulary.
+void LargerDecoderStep(benchmark::State& state) { RunSteps(state, {4, 12, 50257}); }
+BENCHMARK(LargerDecoderStep)->Apply(Widths);
 
 }  // namespace
 }  // namespace beamline::bench
