@@ -56,6 +56,17 @@ void BlockPool::Free(std::span<const int32_t> unheld) {
   for (const int32_t block : unheld) PushFree(block);
 }
 
+void BlockPool::ReuseFirst(int32_t block) {
+  BEAMLINE_CHECK(references_[block] == 0);
+  if (block == oldest_free_) return;
+  RemoveFree(block);
+  previous_[block] = kNone;
+  next_[block] = oldest_free_;
+  previous_[oldest_free_] = block;
+  oldest_free_ = block;
+  ++num_free_;
+}
+
 void BlockPool::ReleaseAll(BlockTable& table) {
   // The tail goes first: the blocks of a shared beginning are worth keeping longest.
   for (auto block = table.rbegin(); block != table.rend(); ++block) Release(*block);

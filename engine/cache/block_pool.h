@@ -14,8 +14,8 @@ namespace beamline {
 using BlockTable = std::vector<int32_t>;
 
 // Reference-counted blocks 0 .. num_blocks - 1. A block is free when nobody refers to it; free
-// blocks are reused in the order in which they became free. Every call is O(1). Not thread safe: a
-// replica's thread owns its pool.
+// blocks are reused in the order in which they became free, but first those whose content is of no
+// use. Every call is O(1). Not thread safe: a replica's thread owns its pool.
 class BlockPool {
  public:
   explicit BlockPool(int32_t num_blocks);
@@ -38,6 +38,9 @@ class BlockPool {
   // Drops every block of the table and empties it.
   void DropAll(BlockTable& table, std::vector<int32_t>& unheld);
   void Free(std::span<const int32_t> unheld);
+  // Nobody will take the block back into use: it is reused before all others, while caches hold it.
+  // REQUIRES: the block is free.
+  void ReuseFirst(int32_t block);
   // Releases every block of the table and empties it.
   void ReleaseAll(BlockTable& table);
 

@@ -35,6 +35,7 @@ class PrefixIndex {
   BlockKey Next(const BlockKey& parent, std::span<const int32_t> tokens) const;
 
   std::optional<int32_t> Find(const BlockKey& key) const;
+  bool Has(int32_t block) const { return keys_[block].has_value(); }
   // Does nothing when another block has the key already. REQUIRES: the block is full and not
   // indexed.
   void Insert(const BlockKey& key, int32_t block);

@@ -220,13 +220,26 @@ void GroupCache::Settle(Group& group, std::span<const KnownRow> rows, Workspace&
 
 void GroupCache::Free(Workspace& workspace) {
   pool_.Free(workspace.unheld);
+  for (const int32_t block : workspace.unheld) ReuseUnknown(block);
   workspace.unheld.clear();
 }
 
+// What no prompt can find, as the last block of a text and all of a translator's, is better
+// overwritten while it is in the processor's caches than something that is not.
+void GroupCache::ReuseUnknown(int32_t block) {
+  if (pool_.references(block) == 0 && !index_.Has(block)) pool_.ReuseFirst(block);
+}
+
+void GroupCache::Release(BlockTable& table) {
+  const BlockTable released = table;
+  pool_.ReleaseAll(table);
+  for (const int32_t block : released) ReuseUnknown(block);
+}
+
 void GroupCache::Release(Group& group) {
-  pool_.ReleaseAll(group.memory);
+  Release(group.memory);
   for (Sequence& row : group.rows) {
-    pool_.ReleaseAll(row.blocks);
+    Release(row.blocks);
     row.num_computed = 0;
   }
 }

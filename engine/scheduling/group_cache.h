@@ -81,6 +81,8 @@ class GroupCache {
   // block.
   const BlockKey& Key(const Group& group, Sequence& row, int32_t index) const;
   void Index(const Group& group, Sequence& row, int32_t first_block, int32_t end_block);
+  void Release(BlockTable& table);
+  void ReuseUnknown(int32_t block);
 
   BlockPool pool_;
   PrefixIndex index_;

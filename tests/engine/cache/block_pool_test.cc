@@ -17,6 +17,27 @@ TEST(BlockPoolTest, ReusesTheLongestFreeBlockFirst) {
   EXPECT_FALSE(pool.shared(c));
 }
 
+TEST(BlockPoolTest, ReusesBlocksOfNoUseBeforeAllOthers) {
+  BlockPool pool(4);
+  const int32_t a = pool.Allocate(), b = pool.Allocate();
+  pool.Release(b);
+  pool.Release(a);
+  pool.ReuseFirst(b);  // behind two that were never used and before a
+  EXPECT_TRUE(pool.Verify({}).ok());
+  pool.ReuseFirst(a);
+  pool.ReuseFirst(a);
+  EXPECT_TRUE(pool.Verify({}).ok());
+  EXPECT_EQ(pool.num_free(), 4);
+  EXPECT_EQ(pool.Allocate(), a);
+  EXPECT_EQ(pool.Allocate(), b);
+  pool.Allocate();
+  const int32_t last = pool.Allocate();
+  pool.Release(last);
+  pool.ReuseFirst(last);  // the only one
+  EXPECT_EQ(pool.Allocate(), last);
+  EXPECT_EQ(pool.num_free(), 0);
+}
+
 TEST(BlockPoolTest, FreesASharedBlockWithItsLastHolder) {
   BlockPool pool(2);
   BlockTable first = {pool.Allocate(), pool.Allocate()};
