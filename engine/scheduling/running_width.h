@@ -36,8 +36,8 @@ class RunningWidth {
   static constexpr double kShare = 0.95;
   static constexpr double kLeastShare = 0.8;
   static constexpr double kMostOfTime = 1.0 / 2;
-  // Up to so many rows a CPU's products become faster by the row, whatever the line through the
-  // steps' times shows.
+  // Up to so many rows a CPU's products become faster by the row, or of a little model take as
+  // long, whatever the line through the steps' times shows.
   static constexpr int32_t kWide = 64;
   static constexpr double kError = 0.25;
   // A CPU's products take rows in blocks of so many: 31 rows take longer than 32.
