@@ -4,6 +4,7 @@
 
 #include "base/math.h"
 #include "tests/gpu/cuda_fixture.h"
+#include "tests/gpu/product_patterns.h"
 #include "tests/gpu/random_weight.h"
 #include "tests/kernels/small_cases.h"
 
@@ -18,9 +19,6 @@ class ClusterProductTest : public HopperTypedTest {
   RandomWeight Weight(int out_features, int in_features) {
     return MakeRandomWeight(backend(), dtype(), out_features, in_features, random());
   }
-  static const cuda::CudaWeight& CudaOf(const RandomWeight& weight) {
-    return static_cast<const cuda::CudaWeight&>(*weight.packed);
-  }
   // Rows that begin at multiples of so many elements and have what is not a number between them.
   StridedMatrix Operand(int rows, int columns, int alignment) {
     const int64_t stride = RoundUp(columns, alignment) + alignment * RandomInt(0, 2);
@@ -31,6 +29,11 @@ class ClusterProductTest : public HopperTypedTest {
       }
     }
     return {backend(), dtype(), rows, columns, stride, std::move(values)};
+  }
+  auto With(const ClusterTiles& tiles) {
+    return [this, tiles](const MatMulParams& params, const cuda::CudaWeight& weight) {
+      return cuda::ClusterProduct(device(), params, weight, tiles);
+    };
   }
   static std::vector<ClusterTiles> AllTiles() {
     std::vector<ClusterTiles> all;
@@ -85,60 +88,25 @@ TEST_P(ClusterProductTest, EveryShapeAndEpilogue) {
   }
 }
 
-// In a chain, where a kernel copies its weights while the one before it runs, results are those of
-// each kernel by itself, bit by bit.
 TEST_P(ClusterProductTest, AChainGivesTheSameBits) {
   const int rows = SmallCases() ? 40 : 128, width = 512, layers = 12;
   std::vector<RandomWeight> weights;
-  for (int i = 0; i < layers; ++i) weights.push_back(Weight(width, width));
-  const TypedArray start = TypedArray::Random(backend(), dtype(), rows, width, 1.0f, random());
   std::vector<TypedArray> hidden;
   for (int i = 0; i < layers; ++i) {
+    weights.push_back(Weight(width, width));
     hidden.push_back(TypedArray::Poisoned(backend(), dtype(), rows, width));
   }
-  const auto run = [&](const ClusterTiles& tiles, bool in_turn) {
-    for (const TypedArray& array : hidden) array.Upload();
-    for (int i = 0; i < layers; ++i) {
-      MatMulParams params;
-      params.x = i == 0 ? start.device() : hidden[i - 1].device();
-      params.weight = weights[i].packed.get();
-      params.residual = params.x;
-      params.y = hidden[i].device();
-      EXPECT_TRUE(cuda::ClusterProduct(device(), params, CudaOf(weights[i]), tiles));
-      if (in_turn) {
-        EXPECT_TRUE(backend().Synchronize().ok());
-      }
-    }
-    return hidden.back().Read();
-  };
+  const TypedArray x = TypedArray::Random(backend(), dtype(), rows, width, 1.0f, random());
   for (const ClusterTiles& tiles : AllTiles()) {
-    const std::vector<float> in_turn = run(tiles, true);
-    for (const float value : in_turn) ASSERT_FALSE(std::isnan(value));
-    for (int round = 0; round < (SmallCases() ? 1 : 20); ++round) {
-      ASSERT_EQ(run(tiles, false), in_turn) << tiles.rows << "/" << tiles.split;
-    }
+    SCOPED_TRACE(testing::Message() << tiles.rows << "/" << tiles.split);
+    ExpectAChainOfTheSameBits(backend(), weights, x, hidden, SmallCases() ? 1 : 20, With(tiles));
   }
 }
 
-// What is not a number stays in its row.
 TEST_P(ClusterProductTest, ARowThatIsNotANumberStaysAlone) {
-  const int rows = 70, width = 320, broken = RandomInt(0, rows - 1);
-  const RandomWeight weight = Weight(width, width);
-  std::vector<float> values = Normal(int64_t{rows} * width);
-  std::fill_n(values.begin() + int64_t{broken} * width, width,
-              std::numeric_limits<float>::quiet_NaN());
-  const TypedArray x(backend(), dtype(), rows, width, values);
+  const RandomWeight weight = Weight(320, 320);
   for (const ClusterTiles& tiles : AllTiles()) {
-    const TypedArray y = TypedArray::Poisoned(backend(), dtype(), rows, width);
-    MatMulParams params;
-    params.x = x.device();
-    params.weight = weight.packed.get();
-    params.y = y.device();
-    ASSERT_TRUE(cuda::ClusterProduct(device(), params, CudaOf(weight), tiles));
-    const std::vector<float> actual = y.Read();
-    for (size_t i = 0; i < actual.size(); ++i) {
-      ASSERT_EQ(std::isnan(actual[i]), static_cast<int>(i) / width == broken) << "element " << i;
-    }
+    ExpectNaNInItsRowAlone(backend(), weight, dtype(), /*rows=*/70, random(), With(tiles));
   }
 }
 

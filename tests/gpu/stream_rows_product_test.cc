@@ -2,6 +2,7 @@
 #include "kernels/cuda/products/stream_rows_product.h"
 
 #include "tests/gpu/cuda_fixture.h"
+#include "tests/gpu/product_patterns.h"
 #include "tests/gpu/random_weight.h"
 #include "tests/kernels/small_cases.h"
 
@@ -55,26 +56,13 @@ TEST_P(StreamRowsProductTest, EveryShapeAndEpilogue) {
   }
 }
 
-// What is not a number stays in its row.
 TEST_P(StreamRowsProductTest, ARowThatIsNotANumberStaysAlone) {
+  const RandomWeight weight = MakeRandomWeight(backend(), dtype(), 320, 320, random());
   for (const int rows : {2, 5, 8}) {
-    const int width = 320, broken = RandomInt(0, rows - 1);
-    const RandomWeight weight = MakeRandomWeight(backend(), dtype(), width, width, random());
-    std::vector<float> values = Normal(int64_t{rows} * width);
-    std::fill_n(values.begin() + int64_t{broken} * width, width,
-                std::numeric_limits<float>::quiet_NaN());
-    const TypedArray x(backend(), dtype(), rows, width, values);
-    const TypedArray y = TypedArray::Poisoned(backend(), dtype(), rows, width);
-    MatMulParams params;
-    params.x = x.device();
-    params.weight = weight.packed.get();
-    params.y = y.device();
-    ASSERT_TRUE(cuda::StreamRowsProduct(device(), params,
-                                        static_cast<const cuda::CudaWeight&>(*weight.packed)));
-    const std::vector<float> actual = y.Read();
-    for (size_t i = 0; i < actual.size(); ++i) {
-      ASSERT_EQ(std::isnan(actual[i]), static_cast<int>(i) / width == broken) << "element " << i;
-    }
+    ExpectNaNInItsRowAlone(backend(), weight, dtype(), rows, random(),
+                           [&](const MatMulParams& params, const cuda::CudaWeight& of) {
+                             return cuda::StreamRowsProduct(device(), params, of);
+                           });
   }
 }
 
