@@ -29,6 +29,9 @@ std::string TypesOf(const ModelInfo& model) {
 void LogReady(const ModelInfo& model) {
   spdlog::info("model '{}' computes in {} on {} ({}): {}", model.name, TypesOf(model), model.device,
                model.device_description, model.device_reason);
+  for (const std::string& note : model.limit_notes) {
+    spdlog::info("model '{}': {}", model.name, note);
+  }
   if (model.warm_up.num_steps == 0) return;
   spdlog::info("model '{}' was warmed up: {} steps in {:.2f} s{}", model.name,
                model.warm_up.num_steps,

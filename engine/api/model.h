@@ -59,7 +59,12 @@ struct ModelOptions {
   // Tokens of a sequence at most; 0: the checkpoint's positions. More than these only where
   // positions are distances (T5, BLOOM).
   int32_t max_model_len = 0;
-  int32_t max_batch_tokens = 4096;  // tokens one step may compute
+  // Tokens that a step computes at most. More only where an input cannot be cut: an encoder's that
+  // looks both ways (ModelInfo::max_batch_tokens).
+  int32_t max_batch_tokens = 4096;
+  // How long sequences that run may wait for a step that computes prompts beside them; prompts are
+  // cut for it. 0: by max_batch_tokens alone.
+  int32_t max_gap_ms = 50;
   int32_t max_sequences = 256;      // sequences that may run at once
   // KV cache; 0: sized for max_sequences, at most an eighth of memory or 1 GiB, on a GPU at most an
   // even share of what the weights leave.
@@ -134,7 +139,11 @@ struct ModelInfo {
   int32_t num_encoder_layers = 0;
   int32_t num_decoder_layers = 0;
   int32_t max_input_tokens = 0;
-  int32_t max_total_tokens = 0;             // decoder positions, or max_model_len; 0 for encoders
+  int32_t max_total_tokens = 0;   // decoder positions, max_model_len or what the cache holds; 0 for
+                                  // encoders
+  int32_t max_batch_tokens = 0;   // of a step; of the options unless limit_notes say why not
+  int32_t max_sequences = 0;      // that run at once; likewise
+  std::vector<std::string> limit_notes;     // sentences for the log: limits that are not the options'
   int32_t embedding_dimensions = 0;         // encoders
   std::string tokenizer;                    // Tokenizer::Kind()
   std::vector<std::string> prompt_names;    // encoders

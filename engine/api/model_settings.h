@@ -97,9 +97,15 @@ inline constexpr std::array kModelSettings = {
                  .max = 1 << 20},
     ModelSetting{.name = "max_batch_tokens",
                  .member = &ModelOptions::max_batch_tokens,
-                 .help = "tokens that one step may compute",
+                 .help = "most tokens of a step; longer prompts are computed in pieces",
                  .min = 16,
                  .max = 1 << 20},
+    ModelSetting{.name = "max_gap_ms",
+                 .member = &ModelOptions::max_gap_ms,
+                 .help = "how long running sequences may wait for a step with prompts in it, which "
+                         "are cut for it; 0: as long as max_batch_tokens tokens take",
+                 .min = 0,
+                 .max = 60000},
     // A GPU's grid has no more blocks in the directions that sequences take.
     ModelSetting{.name = "max_sequences",
                  .member = &ModelOptions::max_sequences,

@@ -13,6 +13,7 @@ struct StepReport {
   Phase phase = Phase::kDecode;
   std::chrono::nanoseconds duration{};
   int32_t num_tokens = 0;
+  int32_t num_prompt_tokens = 0;  // of them: encoder inputs, and prompts
   int32_t num_sequences = 0;
 };
 

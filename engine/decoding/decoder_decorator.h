@@ -16,6 +16,7 @@ namespace beamline {
 class DecoderDecorator : public GroupDecoder {
  public:
   int32_t max_rows() const override { return inner_->max_rows(); }
+  bool generates() const override { return inner_->generates(); }
   std::span<const RowRequest> Requests() override { return inner_->Requests(); }
   std::optional<BeamRequest> Beams() override { return inner_->Beams(); }
   std::span<const Continuation> Advance(std::span<const RowResult> results) override {

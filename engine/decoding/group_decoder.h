@@ -88,6 +88,8 @@ class GroupDecoder {
 
   // Most rows that the group can have live at once: the beam width or the number of samples.
   virtual int32_t max_rows() const = 0;
+  // Whether the next step chooses tokens. False: it reads given ones, for their logits.
+  virtual bool generates() const { return true; }
   // One entry per live row, in row order; a row with proposals has one for `token` and one for each
   // of them. Valid until Advance.
   virtual std::span<const RowRequest> Requests() = 0;

@@ -27,6 +27,7 @@ class PromptLogprobsDecoder final : public DecoderDecorator {
 
   // Also a share of a step's logits, as ScoreDecoder's, which the pieces must never wait for.
   int32_t max_rows() const override { return max_rows_; }
+  bool generates() const override { return !reads_prompt() && DecoderDecorator::generates(); }
   std::span<const RowRequest> Requests() override;
   std::optional<BeamRequest> Beams() override {
     return reads_prompt() ? std::nullopt : inner().Beams();

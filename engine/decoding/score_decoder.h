@@ -34,6 +34,7 @@ class ScoreDecoder final : public GroupDecoder {
   // In sequences, the share of a step's logits that the group may take, so that it never waits for
   // others to leave room; its rows are at most as many.
   int32_t max_rows() const override { return max_rows_; }
+  bool generates() const override { return false; }
   std::span<const RowRequest> Requests() override { return requests_; }
   std::span<const Continuation> Advance(std::span<const RowResult> results) override;
   void Stop(FinishReason reason) override;

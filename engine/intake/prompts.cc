@@ -28,6 +28,8 @@ constexpr size_t kMostLanguageBytes = 64;
 
 // Several requests that want many logits run at once, beside others.
 constexpr int32_t kStepShares = 4;
+// Of given tokens whose logits a step computes: they are not cut, and others wait for them.
+constexpr int32_t kMostGivenTokens = 256;
 
 absl::Status CheckIds(std::string_view field, const TokenIds& ids, int32_t vocab_size) {
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -205,7 +207,7 @@ absl::Status NoTokens(std::string_view field) {
 }
 
 int32_t MaxStepShare(const ModelFacts& model) {
-  return std::max(1, model.limits.max_logits_rows / kStepShares);
+  return std::clamp(model.limits.max_logits_rows / kStepShares, 1, kMostGivenTokens);
 }
 
 int32_t StepTokensPerRow(const ModelFacts& model) {
@@ -216,7 +218,8 @@ absl::Status TooLong(std::string_view field, std::string_view length, int32_t li
                      std::string_view hint, const ModelFacts& model) {
   const std::string setting = model.limited_by_setting() ? fmt::format(" (max_model_len is {})",
                                                                        model.options.max_model_len)
-                                                         : "";
+                              : model.cached_len > 0 ? " (what the key/value cache holds)"
+                                                     : "";
   return FieldError({.field = std::string(field),
                      .value = std::string(length),
                      .accepted = fmt::format("at most {}{}{}", limit, setting, hint),

@@ -78,4 +78,16 @@ int64_t DefaultCacheBytes(std::optional<size_t> free_bytes, const MemoryDemand& 
   return std::max<int64_t>(left, 0) / (demand.num_open_caches + 1);
 }
 
+int64_t MostCacheBytes(std::optional<size_t> free_bytes, const MemoryDemand& demand,
+                       const MemoryPlan& plan) {
+  if (!free_bytes.has_value()) {
+    return std::max<int64_t>(FreeHostBytes() - plan.weights - plan.activations, 0) / 2;
+  }
+  constexpr int64_t kPaddingShare = 50;  // of weights
+  const int64_t weights = std::max(demand.weight_bytes, plan.weights);
+  const int64_t left = static_cast<int64_t>(*free_bytes) - weights - weights / kPaddingShare -
+                       demand.fixed_cache_bytes - plan.activations - plan.workspaces;
+  return std::max<int64_t>(left, 0) / std::max(demand.num_open_caches, 1);
+}
+
 }  // namespace beamline

@@ -8,6 +8,7 @@
 
 #include "engine/api/engine.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/loading/memory_plan.h"
 
 namespace beamline {
 
@@ -31,5 +32,11 @@ MemoryDemand MemoryDemandOf(const ModelOptions& options, const Checkpoint& check
 // what the weights and the caches of a given size leave is divided evenly among the other caches,
 // with one more share for buffers and workspaces. Elsewhere (nullopt) a share of the host's.
 int64_t DefaultCacheBytes(std::optional<size_t> free_bytes, const MemoryDemand& demand);
+
+// The most that such a cache may take to hold one sequence of full length: what a device has left
+// beside the weights of all and the buffers and workspaces of this model's `plan`, with what packing
+// may add; evenly divided among the caches that nobody sized. Of the host's memory half of that.
+int64_t MostCacheBytes(std::optional<size_t> free_bytes, const MemoryDemand& demand,
+                       const MemoryPlan& plan);
 
 }  // namespace beamline

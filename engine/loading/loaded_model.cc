@@ -112,6 +112,9 @@ absl::Status CheckVocabularies(const std::string& folder, const Tokenizer& token
 ModelInfo Describe(const LoadedModel& model) {
   const TransformerSpec& spec = model.description.spec;
   ModelInfo info;
+  info.limit_notes = model.info.limit_notes;
+  info.max_batch_tokens = model.limits.max_batch_tokens;
+  info.max_sequences = model.limits.max_sequences;
   info.name = model.options.name;
   info.version = model.options.version;
   info.versioned_name = fmt::format("{}{}{}", info.name, kVersionSeparator, info.version);
@@ -200,13 +203,71 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> ReadFolder(LoadedModel& model) {
 }
 
 // REQUIRES: the model has its backend.
-StepLimits LimitsOf(const LoadedModel& model, const Checkpoint& checkpoint,
-                    const LoadContext& context) {
-  const int64_t default_cache_bytes = DefaultCacheBytes(
-      model.backend->FreeMemory(), MemoryDemandOf(model.options, checkpoint, context.later_models));
+MemoryPlan PlanOf(const LoadedModel& model, const Checkpoint& checkpoint,
+                  const StepLimits& limits) {
+  const TransformerSpec& spec = model.description.spec;
+  const ModelOptions& options = model.options;
+  const Precision precision = PrecisionOf(options);
+  const DType activation_dtype = model.backend->ActivationDType(precision.compute);
+  MemoryPlan plan = PlanMemory(spec, checkpoint, precision, activation_dtype, limits,
+                               options.tensor_parallel, options.pipeline_parallel);
+  if (model.backend->FreeMemory().has_value()) {
+    plan.workspaces = WorkspaceBytes(spec, activation_dtype, limits, options.tensor_parallel,
+                                     options.pipeline_parallel);
+  } else if (FillsMasks(model)) {
+    plan.weights += MaskHead::TableBytes(*spec.encoder);
+  }
+  return plan;
+}
+
+StepLimits LimitsIn(const LoadedModel& model, const CacheRoom& room) {
   return MakeStepLimits(model.options, model.description,
                         MaxInputTokens(model.description, *model.tokenizer),
-                        model.backend->CacheDType(PrecisionOf(model.options)), default_cache_bytes);
+                        model.backend->CacheDType(PrecisionOf(model.options)), room);
+}
+
+// What the cache may take. REQUIRES: the model has its backend.
+CacheRoom RoomOf(const LoadedModel& model, const Checkpoint& checkpoint,
+                 const LoadContext& context) {
+  const MemoryDemand demand = MemoryDemandOf(model.options, checkpoint, context.later_models);
+  const std::optional<size_t> free_bytes = model.backend->FreeMemory();
+  StepLimits limits = LimitsIn(model, CacheRoom());
+  limits.num_blocks = 0;
+  CacheRoom room = {.usual = DefaultCacheBytes(free_bytes, demand)};
+  room.most = std::max(room.usual,
+                       MostCacheBytes(free_bytes, demand, PlanOf(model, checkpoint, limits)));
+  return room;
+}
+
+// A sequence that the cache cannot hold whole would never be answered: where the checkpoint's length
+// is that of the sequences, it becomes what the cache holds.
+absl::Status FitLength(const Checkpoint& checkpoint, const LoadContext& context,
+                       LoadedModel& model) {
+  const ModelOptions& options = model.options;
+  const std::optional<StackSpec>& decoder = model.description.spec.decoder;
+  if (!decoder.has_value()) return absl::OkStatus();
+  const int32_t length =
+      LongestCached(options, model.description, model.backend->CacheDType(PrecisionOf(options)),
+                    RoomOf(model, checkpoint, context));
+  constexpr int32_t kLeast = 2;
+  const int32_t positions = decoder->max_positions;
+  if (length >= positions) return absl::OkStatus();
+  if (options.max_model_len > 0 || length < kLeast || context.processes != nullptr) {
+    if (options.cache_bytes == 0) return absl::OkStatus();  // CheckFits tells what is missing
+    model.info.limit_notes.push_back(fmt::format(
+        "the key/value cache is larger than cache_bytes ({}): it holds one request of {} tokens",
+        options.cache_bytes, positions));
+    return absl::OkStatus();
+  }
+  BEAMLINE_ASSIGN_OR_RETURN(model.description, DescribeModel(checkpoint, length));
+  model.cached_len = length;
+  model.info.limit_notes.push_back(fmt::format(
+      "sequences have {} tokens at most, not the checkpoint's {}: the key/value cache holds no "
+      "more; {}",
+      length, positions,
+      options.cache_bytes > 0 ? "raise cache_bytes"
+                              : "set cache_bytes, or give it a device with more free memory"));
+  return absl::OkStatus();
 }
 
 absl::Status CheckNotStopped(const LoadContext& context) {
@@ -296,6 +357,7 @@ MemoryPlan OwnPlan(const LoadedModel& model) {
   plan.weights /= model.num_processes;
   plan.cache /= model.num_processes;
   plan.activations /= model.num_processes;
+  plan.workspaces /= model.num_processes;
   return plan;
 }
 
@@ -328,24 +390,21 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
   auto model = std::make_unique<LoadedModel>();
   model->options = options;
   BEAMLINE_ASSIGN_OR_RETURN(const auto checkpoint, ReadFolder(*model));
-  const TransformerSpec& spec = model->description.spec;
   BEAMLINE_ASSIGN_OR_RETURN(Placement placement, Place(*checkpoint, context, *model));
   // Only now: the threads that a backend starts serve other models too, and would inherit it.
   if (context.yields) GiveWay();
   if (context.log) model->backend->SetLog(context.log);
-  model->limits = LimitsOf(*model, *checkpoint, context);
+  BEAMLINE_RETURN_IF_ERROR(FitLength(*checkpoint, context, *model));
+  model->limits = LimitsIn(*model, RoomOf(*model, *checkpoint, context));
   const StepLimits& limits = model->limits;
+  for (std::string& note : LimitNotes(options, limits)) {
+    model->info.limit_notes.push_back(std::move(note));
+  }
   if (options.speculative_tokens > 0) {
     model->speculation =
         std::make_shared<Speculation>(options.speculative_tokens, limits.max_verified_tokens());
   }
-  const Precision precision = PrecisionOf(options);
-  model->memory =
-      PlanMemory(spec, *checkpoint, precision, model->backend->ActivationDType(precision.compute),
-                 limits, options.tensor_parallel, options.pipeline_parallel);
-  if (FillsMasks(*model) && !model->backend->FreeMemory().has_value()) {
-    model->memory.weights += MaskHead::TableBytes(*spec.encoder);
-  }
+  model->memory = PlanOf(*model, *checkpoint, limits);
   if (context.admit) BEAMLINE_RETURN_IF_ERROR(context.admit(OwnPlan(*model), *model->backend));
   LoadProgress progress(*checkpoint, context.progress);
   BEAMLINE_ASSIGN_OR_RETURN(

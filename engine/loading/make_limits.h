@@ -1,7 +1,9 @@
-// A model's limits: what its options say, raised to what the model needs at least.
+// A model's limits: what its options say, changed where the model or the cache cannot have it.
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "engine/api/model.h"
 #include "engine/models/models.h"
@@ -10,13 +12,28 @@
 
 namespace beamline {
 
-// A step holds the longest input, of `max_input_tokens`, whole, a token of every sequence, and the
-// sequences of a request that leaves the decoding to the model.
-// The cache has options.cache_bytes or, when that is 0, room for max_sequences of full length
-// within `default_cache_bytes`; in any case for one request of full length with the sequences of
-// the model's own decoding, so that no request is refused that sets nothing. Without a decoder
-// there is none.
+// Bytes that the cache may take where options.cache_bytes is 0.
+struct CacheRoom {
+  int64_t usual = 0;
+  int64_t most = 0;  // to hold one request of full length
+};
+
+// A step has options.max_batch_tokens at most, and prompts are computed in pieces. It has more where
+// an input must be computed whole, an encoder's of `max_input_tokens`, and where a request that
+// leaves the decoding to the model has more sequences. So many sequences run at once that a step may
+// have a token of each.
+// The cache has options.cache_bytes or, when that is 0, room for max_sequences of full length within
+// room.usual; in any case for one request of full length with the sequences of the model's own
+// decoding, so that no request is refused that sets nothing. Without a decoder there is none.
 StepLimits MakeStepLimits(const ModelOptions& options, const ModelDescription& description,
-                          int32_t max_input_tokens, DType cache_dtype, int64_t default_cache_bytes);
+                          int32_t max_input_tokens, DType cache_dtype, const CacheRoom& room);
+
+// The longest sequence, in tokens, of which the cache holds such a request: at most the decoder's
+// positions. 0: none, or no decoder.
+int32_t LongestCached(const ModelOptions& options, const ModelDescription& description,
+                      DType cache_dtype, const CacheRoom& room);
+
+// Sentences for the log: where the limits are not what the options say, and why.
+std::vector<std::string> LimitNotes(const ModelOptions& options, const StepLimits& limits);
 
 }  // namespace beamline

@@ -224,14 +224,33 @@ MemoryPlan PlanMemory(const TransformerSpec& spec, const Checkpoint& checkpoint,
   return plan;
 }
 
+int64_t WorkspaceBytes(const TransformerSpec& spec, DType activation_dtype,
+                       const StepLimits& limits, int num_ranks, int num_stages) {
+  // Of one rank whatever it computes: the algorithms' workspaces, and the scratch memory's beginning.
+  constexpr int64_t kFixedBytes = int64_t{192} << 20;
+  int64_t widest = 0;  // columns of a product that is finished apart
+  for (const auto& stack : {spec.encoder, spec.decoder}) {
+    if (!stack.has_value()) continue;
+    const int64_t inner = int64_t{stack->feed_forward_size} * (stack->gated ? 2 : 1) / num_ranks;
+    const ExpertsSpec& experts = stack->experts;
+    const int64_t of_experts = int64_t{2} * experts.num_chosen * experts.inner_size;
+    widest = std::max({widest, inner, of_experts, int64_t{stack->hidden_size}});
+  }
+  const int64_t of_step = limits.max_batch_tokens * widest *
+                          static_cast<int64_t>(SizeOf(activation_dtype));
+  return (kFixedBytes + of_step) * num_ranks * num_stages;
+}
+
 int64_t FreeHostBytes() { return cpu::FreeHostMemory(); }
 
 absl::Status CheckFits(const MemoryPlan& plan, int64_t free_bytes, std::string_view device) {
   if (plan.total() <= free_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(fmt::format(
-      "needs {} bytes of memory of {} (weights {}, cache {}, activations {}), and {} are free; "
-      "unload another model, or lower cache_bytes, max_batch_tokens or max_sequences",
+      "needs {} bytes of memory of {} (weights {}, cache {}, activations {}{}), and {} are free; "
+      "unload another model, or lower max_model_len, cache_bytes, max_batch_tokens or "
+      "max_sequences",
       plan.total(), device, plan.weights, plan.cache, plan.activations,
+      plan.workspaces > 0 ? fmt::format(", workspaces {}", plan.workspaces) : "",
       std::max<int64_t>(free_bytes, 0)));
 }
 

@@ -16,15 +16,22 @@ struct MemoryPlan {
   int64_t weights = 0;
   int64_t cache = 0;
   int64_t activations = 0;  // buffers of the steps
-  int64_t total() const { return weights + cache + activations; }
+  // What operators take for themselves, about; 0 where a device's memory is the host's.
+  int64_t workspaces = 0;
+  int64_t total() const { return weights + cache + activations + workspaces; }
 };
 
 // Of a transformer of this precision with activations of `activation_dtype`, on all of its
-// ranks together: so many to each of so many stages. What packing pads and what operators take for
-// themselves is not in it.
+// ranks together: so many to each of so many stages. What packing pads is not in it, nor are
+// workspaces.
 MemoryPlan PlanMemory(const TransformerSpec& spec, const Checkpoint& checkpoint,
                       const Precision& precision, DType activation_dtype, const StepLimits& limits,
                       int num_ranks = 1, int num_stages = 1);
+
+// Of a GPU, about: what the largest step of a model takes for itself (kernels/cuda: a product that
+// is finished apart, the split attention, the algorithms' own), on all ranks together.
+int64_t WorkspaceBytes(const TransformerSpec& spec, DType activation_dtype,
+                       const StepLimits& limits, int num_ranks = 1, int num_stages = 1);
 
 // What this process may still take of the host's memory.
 int64_t FreeHostBytes();

@@ -162,6 +162,7 @@ Pipeline::Step Pipeline::Describe(Clock::time_point now) const {
                       : built.num_decode_rows() == 0  ? StepReport::Phase::kPrefill
                                                       : StepReport::Phase::kMixed;
   step.report.num_tokens = scheduler_.num_step_tokens();
+  step.report.num_prompt_tokens = built.num_prefill_tokens();
   step.report.num_sequences = built.step_batch().num_sequences();
   return step;
 }

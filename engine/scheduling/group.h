@@ -39,6 +39,7 @@ struct Group : Job<GenerateSink, GenerateResult> {
   int32_t lane = 0;                               // of one that runs: whose steps compute it
   bool awaits_results = false;                    // of several lanes: its logits are being computed
   uint64_t admission = 0;                         // order of admission
+  uint64_t last_prompt_step = 0;                  // the latest one with tokens of its prompt
   int32_t counted_tokens = 0;                     // generated ones, in the statistics so far
   std::chrono::nanoseconds first_token_time{-1};  // arrival to the first token
 

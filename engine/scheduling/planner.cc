@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/math.h"
+#include "engine/scheduling/prompt_shares.h"
 
 namespace beamline {
 namespace {
@@ -17,64 +18,90 @@ int32_t BlocksToGrow(const RowState& row, int32_t count, int32_t block_size) {
 
 int32_t Pending(const RowState& row) { return row.num_tokens - row.num_computed; }
 
+// Only wanted tokens are left to compute. A lone row that has computed nothing counts as a prompt;
+// several go together like any other rows of one group.
+bool HasWantedAlone(const GroupState& group) {
+  const bool alone = group.rows.size() == 1;
+  return group.memory_tokens == 0 &&
+         std::all_of(group.rows.begin(), group.rows.end(), [alone](const RowState& row) {
+           return Pending(row) == row.num_logits && (row.num_computed > 0 || !alone);
+         });
+}
+
+bool Decodes(const GroupState& group) { return group.generates && HasWantedAlone(group); }
+
+int32_t WantedTokens(const GroupState& group) {
+  int32_t tokens = 0;
+  for (const RowState& row : group.rows) tokens += row.num_logits;
+  return tokens;
+}
+
+// Prompt tokens that a step could compute of a group; 0 while it waits for its results.
+int32_t PromptTokensOf(const GroupState& group) {
+  if (HasWantedAlone(group)) return WantedTokens(group);
+  if (group.rows.size() == 1) return Pending(group.rows.front());
+  // Rows of a group that advances as one stop before their last tokens, to take them together.
+  int32_t tokens = 0;
+  for (const RowState& row : group.rows) tokens += std::max(0, Pending(row) - row.num_logits);
+  return tokens;
+}
+
 class Planner {
  public:
   Planner(std::span<const GroupState> groups, int32_t free_blocks, const StepLimits& limits,
-          int32_t lane, int32_t width, StepPlan& plan)
+          const StepOptions& options, StepPlan& plan)
       : groups_(groups),
         limits_(limits),
-        lane_(lane),
-        width_(width),
+        lane_(options.lane),
+        width_(options.width),
         plan_(plan),
         rows_of_lanes_(limits.num_lanes, 0),
         free_blocks_(free_blocks),
         free_tokens_(limits.max_batch_tokens),
-        free_logits_(limits.max_logits_rows) {}
+        free_logits_(limits.max_logits_rows),
+        prompt_tokens_(options.prompt_tokens.alone) {
+    for (const GroupState& group : groups) {
+      if (!group.running || !Decodes(group)) continue;
+      prompt_tokens_ = options.prompt_tokens.beside_decoding;
+      break;
+    }
+  }
 
   void Plan() {
     std::vector<int32_t> own, waiting;
     int32_t used_rows = 0;
     for (int32_t i = 0; i < static_cast<int32_t>(groups_.size()); ++i) {
       const GroupState& group = groups_[i];
-      if (group.running) {
-        if (group.lane == lane_) own.push_back(i);
-        rows_of_lanes_[group.lane] += group.max_rows;
-        used_rows += group.max_rows;
-      } else {
+      if (!group.running) {
         waiting.push_back(i);
+        continue;
       }
+      if (group.lane == lane_) own.push_back(i);
+      rows_of_lanes_[group.lane] += group.max_rows;
+      used_rows += group.max_rows;
+      if (!Decodes(group)) promised_blocks_ += BlocksOfPrompt(group);
     }
     const auto came_before = [this](int32_t a, int32_t b) {
       return groups_[a].admission < groups_[b].admission;
     };
     // As a rule they are in order.
     if (!std::ranges::is_sorted(own, came_before)) std::ranges::sort(own, came_before);
-    if (PlanRunning(own)) Admit(waiting, used_rows);
+    for (const int32_t index : own) {
+      if (!Decodes(groups_[index])) {
+        AddPrompt(index);
+      } else if (!PlanWanted(index)) {
+        return GiveUpOne();
+      }
+    }
+    Admit(waiting, used_rows);
+    if (!PlanPrompts()) GiveUpOne();
   }
 
  private:
-  // False when a group must be given up first.
-  bool PlanRunning(std::vector<int32_t>& running) {
-    // Rows that decode before rows that prefill: a long prompt must not stall the streams.
-    std::stable_partition(running.begin(), running.end(),
-                          [this](int32_t group) { return Decodes(groups_[group]); });
-    for (const int32_t group : running) {
-      if (PlanGroup(group)) continue;
-      plan_.Clear();
-      plan_.preempt = WorstRanked();
-      return false;
-    }
-    return true;
-  }
-
-  // Only wanted tokens are left to compute. A lone row that has computed nothing counts as a
-  // prefill; several go together like any other rows of one group.
-  static bool Decodes(const GroupState& group) {
-    const bool alone = group.rows.size() == 1;
-    return group.memory_tokens == 0 &&
-           std::all_of(group.rows.begin(), group.rows.end(), [alone](const RowState& row) {
-             return Pending(row) == row.num_logits && (row.num_computed > 0 || !alone);
-           });
+  // Blocks are missing to get on at all: a running group must go first.
+  void GiveUpOne() {
+    plan_.Clear();
+    plan_.preempt = WorstRanked();
   }
 
   // Of those that run, the lowest priority, then the last admitted.
@@ -88,16 +115,12 @@ class Planner {
     return static_cast<int32_t>(worst - groups_.begin());
   }
 
-  // Plans what fits of a running group. False when blocks are missing to get on at all.
-  bool PlanGroup(int32_t index) {
-    return Decodes(groups_[index]) ? PlanDecode(index) : PlanPrefill(index);
-  }
-
-  bool PlanDecode(int32_t index) {
+  // Plans the wanted tokens of all rows. False when blocks are missing.
+  bool PlanWanted(int32_t index) {
     const GroupState& group = groups_[index];
-    int32_t tokens = 0, blocks = 0;
+    const int32_t tokens = WantedTokens(group);
+    int32_t blocks = 0;
     for (const RowState& row : group.rows) {
-      tokens += row.num_logits;
       blocks += BlocksToGrow(row, row.num_logits, limits_.block_size);
     }
     if (tokens > free_tokens_ || tokens > free_logits_) return true;  // out of budget: next step
@@ -110,25 +133,84 @@ class Planner {
     return true;
   }
 
-  bool PlanPrefill(int32_t index) {
+  void AddPrompt(int32_t index) {
     const GroupState& group = groups_[index];
-    // Rows of a group that advances as one stop before their last tokens, to take them together.
+    const int32_t tokens = PromptTokensOf(group);
+    if (tokens == 0) return;
+    prompts_.push_back(index);
+    demands_.push_back({group.client, group.last_prompt_step, tokens});
+    demanded_ += tokens;
+  }
+
+  bool IsSharing(std::string_view client) const {
+    return std::ranges::find(demands_, client, &PromptDemand::client) != demands_.end();
+  }
+
+  // Tokens of the step that prompts may still take. A row that starts gets one at least.
+  int32_t PromptTokensLeft() const {
+    return std::min(free_tokens_, std::max(prompt_tokens_, static_cast<int32_t>(prompts_.size())));
+  }
+
+  // False when blocks are missing for a running group.
+  bool PlanPrompts() {
+    if (prompts_.empty()) return true;
+    int32_t left = PromptTokensLeft();
+    const size_t first = SharePromptTokens(left, demands_);
+    if (!PlanPrompt(first, demands_[first].share, /*is_first=*/true, left)) return false;
+    for (size_t i = 0; i < prompts_.size(); ++i) {
+      if (i == first) continue;
+      if (!PlanPrompt(i, std::min(left, demands_[i].share), /*is_first=*/false, left)) return false;
+    }
+    // What could not be cut to its share gets what the others have left.
+    for (size_t i = 0; i < prompts_.size() && left > 0; ++i) {
+      if (demands_[i].tokens == 0 || i == first) continue;
+      if (!PlanPrompt(i, left, /*is_first=*/false, left)) return false;
+    }
+    return true;
+  }
+
+  // Plans `share` tokens of the prompt; of the first in turn more where it cannot be cut. Takes
+  // them from `left` and, when there are any, the prompt's demand. False when blocks are missing for
+  // a running group.
+  bool PlanPrompt(size_t prompt, int32_t share, bool is_first, int32_t& left) {
+    if (share == 0 && !is_first) return true;
+    const int32_t index = prompts_[prompt], before = free_tokens_;
+    const GroupState& group = groups_[index];
+    bool fits = true;
+    if (!HasWantedAlone(group)) {
+      fits = PlanPrefill(index, share, is_first);
+    } else if (WantedTokens(group) <= share || is_first) {
+      fits = PlanWanted(index);
+    }
+    if (free_tokens_ < before) {
+      plan_.prompts.push_back(index);
+      demands_[prompt].tokens = 0;
+      left = std::max(0, left - (before - free_tokens_));
+    }
+    return fits || !group.running;
+  }
+
+  bool PlanPrefill(int32_t index, int32_t share, bool is_first) {
+    const GroupState& group = groups_[index];
     const bool may_complete = group.rows.size() == 1;
     for (int32_t r = 0; r < static_cast<int32_t>(group.rows.size()); ++r) {
       const RowState& row = group.rows[r];
       const int32_t before_tail = Pending(row) - row.num_logits;
-      const bool completes = may_complete && Pending(row) <= free_tokens_ &&
+      const int32_t most = is_first && before_tail == 0 ? free_tokens_ : share;
+      const bool completes = may_complete && Pending(row) <= most &&
                              row.num_logits <= free_logits_ &&
                              FittingTokens(row, Pending(row)) == Pending(row);
-      const int32_t wanted = completes ? Pending(row) : std::min(before_tail, free_tokens_);
+      const int32_t wanted = completes ? Pending(row) : std::min(before_tail, share);
       if (wanted <= 0) {
-        if (may_complete && FittingTokens(row, Pending(row)) < Pending(row)) return false;
+        const bool in_budget = may_complete && before_tail == 0 && Pending(row) <= most;
+        if (in_budget && FittingTokens(row, Pending(row)) < Pending(row)) return false;
         continue;
       }
       const int32_t count = FittingTokens(row, wanted);
       if (count == 0) return false;
       plan_.chunks.push_back({index, r, count});
       Take(count, BlocksToGrow(row, count, limits_.block_size));
+      share -= count;
       if (completes) free_logits_ -= row.num_logits;
     }
     return true;
@@ -154,8 +236,14 @@ class Planner {
       const GroupState& group = groups_[index];
       if (used_rows >= width_ || group.max_rows > limits_.max_sequences - used_rows) return;
       if (free_tokens_ == 0) return;
+      if (demanded_ >= PromptTokensLeft()) {  // a client's first prompt shares, its others wait
+        if (IsSharing(group.client)) continue;
+        if (num_sharing_ == kMostSharing) return;
+        ++num_sharing_;
+      }
       const int32_t blocks = BlocksToStart(group);
-      if (blocks + (alone ? 0 : limits_.watermark_blocks()) > free_blocks_) return;
+      const int32_t kept = promised_blocks_ + (alone ? 0 : limits_.watermark_blocks());
+      if (blocks + kept > free_blocks_) return;
       const int32_t lane = EmptiestLane();
       if (lane != lane_) {
         free_blocks_ -= blocks;
@@ -175,27 +263,42 @@ class Planner {
     return static_cast<int32_t>(fewest - rows_of_lanes_.begin());
   }
 
+  // Of what a group's rows still have to compute.
+  int32_t BlocksOfPrompt(const GroupState& group) const {
+    int32_t blocks = 0;
+    for (const RowState& row : group.rows) {
+      blocks += BlocksToGrow(row, Pending(row), limits_.block_size);
+    }
+    return blocks;
+  }
+
   // A group starts when its whole prompt fits beside the watermark, so that it does not start only
   // to be preempted. Alone it may use everything.
   int32_t BlocksToStart(const GroupState& group) const {
-    int32_t blocks = CeilDiv(group.memory_tokens, limits_.block_size);
-    for (const RowState& row : group.rows) {
-      blocks += row.prefix_free_blocks + BlocksToGrow(row, Pending(row), limits_.block_size);
-    }
+    int32_t blocks = CeilDiv(group.memory_tokens, limits_.block_size) + BlocksOfPrompt(group);
+    for (const RowState& row : group.rows) blocks += row.prefix_free_blocks;
     return blocks;
   }
 
   bool AdmitOne(int32_t index) {
     const GroupState& group = groups_[index];
-    // An encoder attends to its whole input at once: it is never cut into chunks.
-    if (group.memory_tokens > free_tokens_) return false;
-    if (group.memory_tokens > 0) {
-      plan_.encode.push_back(index);
-      Take(group.memory_tokens, CeilDiv(group.memory_tokens, limits_.block_size));
-    }
+    if (group.memory_tokens > 0 && !AddEncoderInput(index)) return false;
     plan_.admit.push_back(index);
     for (const RowState& row : group.rows) free_blocks_ -= row.prefix_free_blocks;
-    return PlanGroup(index);
+    if (Decodes(group)) return PlanWanted(index);
+    promised_blocks_ += BlocksOfPrompt(group);
+    AddPrompt(index);
+    return true;
+  }
+
+  // An encoder attends to its whole input at once: it is never cut.
+  bool AddEncoderInput(int32_t index) {
+    const int32_t tokens = groups_[index].memory_tokens;
+    if (tokens > free_tokens_ || (!plan_.encode.empty() && tokens > prompt_tokens_)) return false;
+    plan_.encode.push_back(index);
+    Take(tokens, CeilDiv(tokens, limits_.block_size));
+    prompt_tokens_ -= tokens;
+    return true;
   }
 
   std::span<const GroupState> groups_;
@@ -207,6 +310,13 @@ class Planner {
   int32_t free_blocks_;
   int32_t free_tokens_;
   int32_t free_logits_;
+  int32_t prompt_tokens_;        // that prompts may still take
+  int32_t promised_blocks_ = 0;  // to the prompts that run
+  // The groups of the step that have prompt tokens to compute, and what they could use.
+  std::vector<int32_t> prompts_;
+  std::vector<PromptDemand> demands_;  // of each
+  int64_t demanded_ = 0;               // by all of them
+  int32_t num_sharing_ = 0;            // admitted though others use the whole step
 };
 
 }  // namespace
@@ -215,14 +325,15 @@ void StepPlan::Clear() {
   preempt = -1;
   admit.clear();
   encode.clear();
+  prompts.clear();
   chunks.clear();
   num_tokens = 0;
 }
 
 void PlanStep(std::span<const GroupState> groups, int32_t free_blocks, const StepLimits& limits,
-              StepPlan& plan, int32_t lane, int32_t width) {
+              StepPlan& plan, const StepOptions& options) {
   plan.Clear();
-  Planner(groups, free_blocks, limits, lane, width, plan).Plan();
+  Planner(groups, free_blocks, limits, options, plan).Plan();
 }
 
 int64_t WorstCaseBlocks(int32_t memory_tokens, int32_t max_rows, int32_t max_total_tokens,

@@ -2,9 +2,8 @@
 // limits: tests run it by simulation.
 //
 // The rules, in order:
-// 1. Running groups come first, the oldest admission first: one token for each row that decodes,
-//    and chunks of what rows still have to prefill.
-//    A group that advances as one (a beam search) gets all of its rows or none.
+// 1. Running groups come first, the oldest admission first: the next token of each row that
+//    decodes. A group that advances as one (a beam search) gets all of its rows or none.
 // 2. When blocks run out, one running group is given up: the lowest priority, then the last
 //    admitted. The plan then says only that; its blocks go back and the step is planned anew. (What
 //    a group frees depends on who shares with it, which the planner does not see.)
@@ -13,6 +12,11 @@
 //    engine/scheduling/waiting_order.h) while rows, tokens and blocks last and the watermark stays
 //    free, and not at all in a step that preempted.
 //    The first that does not fit ends admission, so that a big request is not passed over for ever.
+//    The blocks that prompts under way still need are not given away.
+// 4. What is left of the step's tokens goes to prompts, in pieces: in equal shares to the clients
+//    that have some (prompt_shares.h), and within a client in the order of admission. Given tokens
+//    whose logits are wanted (Score, a prompt's log-probabilities) are prompts too, but are not cut.
+//    A client without a prompt under way is admitted beside others, up to kMostSharing of them.
 //
 // Where the running groups are divided into lanes (StepLimits::num_lanes), a step computes those of
 // one lane, while steps of the others are under way:
@@ -28,6 +32,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "engine/transformer/step_limits.h"
@@ -51,6 +56,10 @@ struct GroupState {
   int32_t max_rows = 1;       // most rows it may ever have
   int32_t memory_tokens = 0;  // encoder tokens still to compute, with their blocks not yet held
   int32_t lane = 0;           // of the running
+  // False: it reads given tokens next, for their logits, and may wait as a prompt does.
+  bool generates = true;
+  std::string_view client;
+  uint64_t last_prompt_step = 0;  // the latest step that had tokens of its prompt
   std::span<const RowState> rows;  // at least one
 };
 
@@ -64,17 +73,33 @@ struct StepPlan {
   int32_t preempt = -1;          // the group to give up before planning anew; -1: none
   std::vector<int32_t> admit;    // groups, in order
   std::vector<int32_t> encode;   // groups whose encoder input runs in this step
+  std::vector<int32_t> prompts;  // groups with tokens of their prompts in it
   std::vector<RowChunk> chunks;  // by group, rows ascending
   int32_t num_tokens = 0;        // of chunks and encoder inputs
 
   void Clear();
 };
 
-// Fills `plan` (its memory is reused from step to step) with a step of `lane`. Those of `groups`
-// that do not run may be admitted, while fewer than `width` rows run.
+// Most prompt tokens of a step, at least 1, encoder inputs included. What cannot be cut (an encoder
+// input, tokens whose logits are wanted) may exceed it, one group at a time.
+struct PromptTokens {
+  int32_t beside_decoding = std::numeric_limits<int32_t>::max();  // while any group decodes
+  int32_t alone = std::numeric_limits<int32_t>::max();
+};
+
+struct StepOptions {
+  int32_t lane = 0;
+  int32_t width = std::numeric_limits<int32_t>::max();  // running rows below which groups start
+  PromptTokens prompt_tokens;
+};
+
+// Clients whose prompts share a step beyond those that fit into it whole.
+inline constexpr int32_t kMostSharing = 8;
+
+// Fills `plan` (its memory is reused from step to step). Those of `groups` that do not run may be
+// admitted.
 void PlanStep(std::span<const GroupState> groups, int32_t free_blocks, const StepLimits& limits,
-              StepPlan& plan, int32_t lane = 0,
-              int32_t width = std::numeric_limits<int32_t>::max());
+              StepPlan& plan, const StepOptions& options = {});
 
 // Blocks that a group of this shape can come to hold, with nothing shared: what admission compares
 // to the pool.

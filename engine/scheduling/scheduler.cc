@@ -19,6 +19,8 @@ bool Scheduler::PrepareStep(Clock::time_point now, int32_t lane, const ParallelR
     ++num_preempted_;
   }
   for (const int32_t index : plan_.admit) Admit(*planned_[index], lane, now);
+  ++num_steps_;
+  for (const int32_t index : plan_.prompts) planned_[index]->last_prompt_step = num_steps_;
   builder_.Build(plan_, planned_, group_states_, cache_, parallel);
   return plan_.num_tokens > 0;
 }
@@ -43,7 +45,8 @@ void Scheduler::Plan(Clock::time_point now, int32_t lane, bool may_admit,
   ForRanges(parallel, planned_.size(), [this](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) WriteState(i);
   });
-  PlanStep(group_states_, cache_.pool().num_free(), limits_, plan_, lane, width_);
+  PlanStep(group_states_, cache_.pool().num_free(), limits_, plan_,
+           {.lane = lane, .width = width_, .prompt_tokens = prompt_tokens_});
 }
 
 void Scheduler::WriteState(size_t planned) {
@@ -55,6 +58,9 @@ void Scheduler::WriteState(size_t planned) {
   state.priority = group.rank.priority;
   state.admission = group.admission;
   state.lane = group.lane;
+  state.generates = group.decoder->generates();
+  state.client = group.client;
+  state.last_prompt_step = group.last_prompt_step;
   state.max_rows = group.decoder->max_rows();
   state.memory_tokens = group.memory.empty() ? static_cast<int32_t>(group.encoder_ids.size()) : 0;
   state.rows = {rows, group.rows.size()};

@@ -28,6 +28,8 @@ class Scheduler {
   // From the next step on, groups are admitted while fewer rows than this run, at least 1;
   // max_sequences of the limits stays the most that run.
   void SetWidth(int32_t width) { width_ = width; }
+  // Of the steps from the next one on.
+  void SetPromptTokens(const PromptTokens& most) { prompt_tokens_ = most; }
   // Plans the next step, of a lane that has none under way, preempts, admits and builds its
   // batches. False when there is nothing to compute.
   // parallel: who looks at the groups and fills in their rows; null: the caller.
@@ -94,7 +96,9 @@ class Scheduler {
   GroupCache cache_;
   JobList<Group> groups_;
   uint64_t next_admission_ = 0;
+  uint64_t num_steps_ = 0;
   int32_t width_;
+  PromptTokens prompt_tokens_;
 
   // Of the current step; kept to reuse their memory.
   WaitingTurns<Group> turns_;

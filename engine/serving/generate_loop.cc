@@ -11,11 +11,12 @@
 namespace beamline {
 
 GenerateLoop::GenerateLoop(const StepLimits& limits, bool share_prefixes,
-                           const LoopContext& context)
+                           std::chrono::milliseconds max_gap, const LoopContext& context)
     : StepLoop(context),
       max_sequences_(limits.max_sequences),
       frees_later_(context.backend.Records() && limits.num_lanes == 1),
       encodes_(context.transformer.spec().encoder.has_value()),
+      piece_(std::chrono::duration<double>(max_gap).count(), limits.max_batch_tokens),
       scheduler_(limits, share_prefixes),
       decode_threads_(DecodeThreadsFor(context.backend)),
       pipeline_(MakeDeviceSteps(context.transformer, context.backend), scheduler_,
@@ -38,6 +39,8 @@ void GenerateLoop::Run() {
     const bool runs = stats().running_sequences > 0;
     const double step_seconds = EndOverdue(now, scheduler_.jobs(), /*may_give_up=*/runs);
     SetWidth(width_.Within(step_seconds, max_sequences_));
+    scheduler_.SetPromptTokens(
+        {.beside_decoding = piece_.BesideDecoding(), .alone = piece_.Alone()});
     RemoveFinished();
     if (!pipeline_.PrepareLaunch()) Land();
     posted.HandOver();
@@ -76,8 +79,10 @@ void GenerateLoop::Land() {
       [](Group& group, std::span<const RowResult> results) { return Decode(group, results); },
       [this](Group& group, const Pipeline::Progress& progress) { Advance(group, progress); });
   if (landed.ok()) {
-    width_.AddStep(landed->num_sequences, landed->num_tokens,
-                   std::chrono::duration<double>(landed->duration).count());
+    const double seconds = std::chrono::duration<double>(landed->duration).count();
+    width_.AddStep(landed->num_sequences, landed->num_tokens, seconds);
+    piece_.AddStep(landed->num_prompt_tokens, landed->num_tokens - landed->num_prompt_tokens,
+                   seconds);
     Report(*landed);
   } else {
     FailStep(landed.status());

@@ -5,6 +5,7 @@
 // step.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -13,6 +14,7 @@
 #include "absl/status/status.h"
 #include "engine/runahead/pipeline.h"
 #include "engine/scheduling/group.h"
+#include "engine/scheduling/piece_size.h"
 #include "engine/scheduling/running_width.h"
 #include "engine/scheduling/scheduler.h"
 #include "engine/serving/decode_threads.h"
@@ -24,7 +26,9 @@ namespace beamline {
 class GenerateLoop : public StepLoop<Group> {
  public:
   // With `share_prefixes`, requests share the cached beginnings of their prompts.
-  GenerateLoop(const StepLimits& limits, bool share_prefixes, const LoopContext& context);
+  // max_gap: how long running sequences may wait for a step that has prompts in it; 0: unbounded.
+  GenerateLoop(const StepLimits& limits, bool share_prefixes, std::chrono::milliseconds max_gap,
+               const LoopContext& context);
 
   // Runs until the inbox is closed; groups still there get CANCELLED. When the device fails, closes
   // the inbox; they get the fault then.
@@ -53,6 +57,7 @@ class GenerateLoop : public StepLoop<Group> {
   const bool frees_later_;  // a device computes meanwhile, and says when it is done
   const bool encodes_;      // a step that encodes sources takes hardly longer for many of them
   RunningWidth width_;
+  PieceSize piece_;
   Scheduler scheduler_;
   DecodeThreads decode_threads_;
   Pipeline pipeline_;

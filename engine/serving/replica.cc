@@ -47,7 +47,8 @@ Replica::Replica(std::unique_ptr<LoadedModel> model, EngineObserver* observer)
     encode_.emplace(model_->limits, context);
     thread_ = std::thread([this] { Compute(*encode_); });
   } else {
-    generate_.emplace(model_->limits, model_->options.prefix_cache, context);
+    generate_.emplace(model_->limits, model_->options.prefix_cache,
+                      std::chrono::milliseconds(model_->options.max_gap_ms), context);
     thread_ = std::thread([this] { Compute(*generate_); });
   }
 }

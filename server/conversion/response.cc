@@ -395,6 +395,8 @@ v1::Model ToMessage(const ModelInfo& model, int32_t num_template_tokens) {
   message.set_num_decoder_layers(model.num_decoder_layers);
   message.set_max_input_tokens(model.max_input_tokens);
   message.set_max_total_tokens(model.max_total_tokens);
+  message.set_max_batch_tokens(model.max_batch_tokens);
+  message.set_max_sequences(model.max_sequences);
   message.set_embedding_dimensions(model.embedding_dimensions);
   for (const std::string& name : model.prompt_names) message.add_prompt_names(name);
   for (const std::string& name : model.languages) message.add_languages(name);

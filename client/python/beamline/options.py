@@ -147,6 +147,7 @@ class ModelSettings(TypedDict, total=False):
     devices: Sequence[str] | None
     max_model_len: int | None
     max_batch_tokens: int | None
+    max_gap_ms: int | None
     max_sequences: int | None
     cache_bytes: int | None
     prefix_cache: bool | None

@@ -363,6 +363,8 @@ class ModelInfo:
     chat_templates: tuple[str, ...] = ()
     mask_token: str = ""
     reranks: bool = False
+    max_batch_tokens: int = 0
+    max_sequences: int = 0
 
 
 def _numpy() -> Any:
@@ -482,5 +484,6 @@ def model_info(model: models_pb2.Model) -> ModelInfo:
         memory=Memory(memory.weights, memory.cache, memory.cache_blocks, memory.block_size),
         languages=tuple(model.languages), labels=tuple(model.labels), chat_templates=tuple(model.chat_templates),
         mask_token=model.mask_token, reranks=model.reranks,
+        max_batch_tokens=model.max_batch_tokens, max_sequences=model.max_sequences,
         replicas=tuple(Replica(one.device, one.description, _named(ReplicaState, models_pb2.ReplicaState, "REPLICA_STATE_", one.state),
                                one.restarts) for one in model.replicas))

@@ -195,7 +195,7 @@ class Others(unittest.TestCase):
 
     def test_models(self):
         settings = dict(dtype="bfloat16", weights="float16", compute="float32", cache="bfloat16", device="cuda:1", replicas="2",
-                        devices=["cuda:0", "cuda:1"], max_batch_tokens=16, max_sequences=1, cache_bytes=0, prefix_cache=False, speculative_tokens=0, max_queued_requests=1,
+                        devices=["cuda:0", "cuda:1"], max_batch_tokens=16, max_gap_ms=0, max_sequences=1, cache_bytes=0, prefix_cache=False, speculative_tokens=0, max_queued_requests=1,
                         max_queued_tokens=1, max_model_len=2,
                         warm_up="false", tensor_parallel=2, pipeline_parallel=2, rerank_template="{query}{document}", rerank_tokens=["yes", "no"], deterministic=True)
         request = requests.load_model_request("m", "folder", 2, **settings)

@@ -1,11 +1,14 @@
 #include "engine/loading/make_limits.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "engine/transformer/transformer.h"
 
 namespace beamline::make_limits_test {
 namespace {
+
+using ::testing::HasSubstr;
 
 constexpr int32_t kPositions = 100;  // seven blocks
 constexpr int64_t kPlenty = int64_t{1} << 40;
@@ -34,7 +37,8 @@ ModelDescription Translator() {
 
 StepLimits Limits(const ModelOptions& options, const ModelDescription& description,
                   int64_t default_cache_bytes = kPlenty) {
-  return MakeStepLimits(options, description, kPositions, DType::kFloat32, default_cache_bytes);
+  return MakeStepLimits(options, description, kPositions, DType::kFloat32,
+                        {.usual = default_cache_bytes, .most = default_cache_bytes});
 }
 
 int64_t BytesOf(int64_t blocks) {
@@ -53,11 +57,55 @@ TEST(MakeStepLimitsTest, OptionsHoldWhereTheModelNeedsNoMore) {
   EXPECT_EQ(limits.block_size, 16);
 }
 
-TEST(MakeStepLimitsTest, AStepHoldsTheLongestInputAndATokenOfEverySequence) {
-  EXPECT_EQ(Limits({.max_batch_tokens = 16, .max_sequences = 2}, Generator()).max_batch_tokens,
-            kPositions);
-  EXPECT_EQ(Limits({.max_batch_tokens = 16, .max_sequences = 300}, Generator()).max_batch_tokens,
-            300);
+TEST(MakeStepLimitsTest, AStepOfADecoderHoldsWhatTheOptionSays) {
+  const ModelOptions options = {.max_batch_tokens = 16, .max_sequences = 2};
+  EXPECT_EQ(Limits(options, Generator()).max_batch_tokens, 16);
+  EXPECT_TRUE(LimitNotes(options, Limits(options, Generator())).empty());
+}
+
+TEST(MakeStepLimitsTest, AStepHoldsATokenOfEverySequence) {
+  const ModelOptions options = {.max_batch_tokens = 16, .max_sequences = 300};
+  const StepLimits limits = Limits(options, Generator());
+  EXPECT_EQ(limits.max_batch_tokens, 16);
+  EXPECT_EQ(limits.max_sequences, 16);
+  ASSERT_EQ(LimitNotes(options, limits).size(), 1u);
+  EXPECT_THAT(LimitNotes(options, limits)[0], HasSubstr("max_sequences (300)"));
+}
+
+// An encoder that looks both ways needs its input whole.
+TEST(MakeStepLimitsTest, AStepHoldsTheLongestInputOfAnEncoder) {
+  const ModelOptions options = {.max_batch_tokens = 16, .max_sequences = 2};
+  const StepLimits limits = Limits(options, Translator());
+  EXPECT_EQ(limits.max_batch_tokens, kPositions);
+  ASSERT_EQ(LimitNotes(options, limits).size(), 1u);
+  EXPECT_THAT(LimitNotes(options, limits)[0], HasSubstr("more than max_batch_tokens (16)"));
+  EXPECT_TRUE(LimitNotes({}, Limits({}, Translator())).empty());
+}
+
+TEST(MakeStepLimitsTest, LogitsRowsAreLimitedByThemselves) {
+  EXPECT_EQ(Limits({.max_batch_tokens = 1 << 20}, Generator()).max_logits_rows, 4096);
+  EXPECT_EQ(Limits({.max_batch_tokens = 1 << 20, .max_sequences = 5000}, Generator())
+                .max_logits_rows,
+            5000);
+}
+
+TEST(MakeStepLimitsTest, TheLongestCachedSequenceIsWhatTheBytesHold) {
+  const auto longest = [](const ModelOptions& options, int64_t most) {
+    return LongestCached(options, Generator(), DType::kFloat32, {.usual = 0, .most = most});
+  };
+  // A sequence has a block more than its tokens fill.
+  EXPECT_EQ(longest({}, BytesOf(8)), kPositions);
+  EXPECT_EQ(longest({}, BytesOf(8) - 1), 6 * 16);
+  EXPECT_EQ(longest({}, BytesOf(2)), 16);
+  EXPECT_EQ(longest({}, BytesOf(1)), 0);
+  EXPECT_EQ(longest({.cache_bytes = BytesOf(4)}, kPlenty), 3 * 16);
+  ModelDescription search = Generator();
+  search.generation.num_beams = 3;
+  EXPECT_EQ(LongestCached({}, search, DType::kFloat32, {.usual = 0, .most = BytesOf(3 * 5)}),
+            4 * 16);
+  ModelDescription encoder;
+  encoder.spec.encoder = Stack();
+  EXPECT_EQ(LongestCached({}, encoder, DType::kFloat32, {.usual = 0, .most = kPlenty}), 0);
 }
 
 TEST(MakeStepLimitsTest, TheModelsOwnDecodingFits) {
@@ -70,7 +118,7 @@ TEST(MakeStepLimitsTest, TheModelsOwnDecodingFits) {
 }
 
 TEST(MakeStepLimitsTest, FewSequencesMayStillVerifyManyTokens) {
-  const StepLimits limits = Limits({.max_batch_tokens = 16, .max_sequences = 1}, Generator());
+  const StepLimits limits = Limits({.max_batch_tokens = 100, .max_sequences = 1}, Generator());
   EXPECT_EQ(limits.max_logits_rows, limits.max_batch_tokens);
   EXPECT_EQ(limits.head_rows(), 64);
   EXPECT_EQ(limits.max_decode_rows(), 1);

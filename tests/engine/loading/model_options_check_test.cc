@@ -37,7 +37,7 @@ TEST(CheckModelOptions, KnowsTheRangeOfEachNumber) {
       ++num_numbers;
     }
   }
-  EXPECT_EQ(num_numbers, 10);
+  EXPECT_EQ(num_numbers, 11);
 }
 
 TEST(CheckModelOptions, KnowsTheChoices) {

@@ -124,6 +124,18 @@ TEST(SchedulerTest, AWidthThatGoesUpAndDownHoldsTheInvariants) {
   EXPECT_GT(finished, 15000 / kShare);
 }
 
+TEST(SchedulerTest, PiecesOfAnySizeHoldTheInvariants) {
+  int64_t finished = 0;
+  for (uint64_t seed = 0; seed < 6000 / kShare; ++seed) {
+    const auto num_lanes = static_cast<int32_t>(1 + seed % 3);
+    const SimulationResult result =
+        Simulate({.seed = seed, .num_lanes = num_lanes, .vary_pieces = true});
+    ASSERT_EQ(result.error, "") << "seed " << seed << ", " << num_lanes << " lanes";
+    finished += result.finished;
+  }
+  EXPECT_GT(finished, 30000 / kShare);
+}
+
 TEST(SchedulerTest, TheWidthIsWhatRunsBeforeAnotherIsAdmitted) {
   StepLimits limits;
   limits.max_batch_tokens = 256;
@@ -192,6 +204,77 @@ TEST(SchedulerTest, DecodesBesideALongPrefillInChunks) {
     EXPECT_EQ(scheduler.groups()[0]->rows[0].tokens.size(), before + 1);
   }
   EXPECT_EQ(scheduler.groups()[1]->rows[0].num_computed, 32 * 31);
+}
+
+// Of each client, prompt tokens that are computed.
+int32_t Computed(const Scheduler& scheduler, const std::string& client) {
+  int32_t computed = 0;
+  for (const auto& group : scheduler.groups()) {
+    if (group->client == client) computed += group->rows[0].num_computed;
+  }
+  return computed;
+}
+
+TEST(SchedulerTest, AShortPromptPassesALongOneOfAnotherClient) {
+  StepLimits limits;
+  limits.max_batch_tokens = 64;
+  limits.num_blocks = 4096;
+  Scheduler scheduler(limits, /*share_prefixes=*/true);
+  const Clock::time_point now;
+  const auto add = [&](int32_t prompt, const std::string& client) {
+    auto group = MakeGroup(prompt, 2, 0, now);
+    group->client = client;
+    scheduler.Add(std::move(group));
+  };
+  for (int i = 0; i < 3; ++i) add(10000 + i, "long");
+  RunStep(scheduler, now);
+  EXPECT_EQ(Computed(scheduler, "long"), 64);
+  add(20, "short");
+  RunStep(scheduler, now);
+  EXPECT_EQ(Computed(scheduler, "short"), 20);
+  EXPECT_EQ(Computed(scheduler, "long"), 64 + 44);
+  // Two long ones share; the first client's second prompt waits for its first.
+  add(5000, "other");
+  const int32_t before = Computed(scheduler, "long");
+  for (int step = 0; step < 10; ++step) RunStep(scheduler, now);
+  EXPECT_NEAR(Computed(scheduler, "other"), 320, 10);
+  EXPECT_NEAR(Computed(scheduler, "long") - before, 320, 10);
+  EXPECT_EQ(scheduler.num_running_rows(), 2);
+}
+
+TEST(SchedulerTest, PromptsLeaveTimeToThoseThatDecode) {
+  StepLimits limits;
+  limits.max_batch_tokens = 1024;
+  limits.num_blocks = 4096;
+  Scheduler scheduler(limits, /*share_prefixes=*/true);
+  const Clock::time_point now;
+  scheduler.SetPromptTokens({.beside_decoding = 50, .alone = 300});
+  scheduler.Add(MakeGroup(1000, 100, 0, now));
+  RunStep(scheduler, now);
+  EXPECT_EQ(scheduler.num_step_tokens(), 300);
+  for (int step = 0; step < 3; ++step) RunStep(scheduler, now);
+  scheduler.Add(MakeGroup(2000, 100, 0, now));
+  RunStep(scheduler, now);
+  EXPECT_EQ(scheduler.num_step_tokens(), 51);
+}
+
+// Blocks that a prompt under way will need are not given to another.
+TEST(SchedulerTest, APromptUnderWayKeepsItsBlocks) {
+  StepLimits limits;
+  limits.max_batch_tokens = 32;
+  limits.num_blocks = 64;
+  Scheduler scheduler(limits, /*share_prefixes=*/true);
+  const Clock::time_point now;
+  for (const int32_t prompt : {800, 400}) {
+    auto group = MakeGroup(prompt, 2, 0, now);
+    group->client = std::to_string(prompt);
+    scheduler.Add(std::move(group));
+  }
+  for (int step = 0; step < 25; ++step) {
+    RunStep(scheduler, now);
+    EXPECT_EQ(scheduler.num_preempted(), 0);
+    EXPECT_EQ(scheduler.num_waiting(), 1);
+  }
 }
 
 TEST(SchedulerTest, BeamSharesItsPromptAndCopiesAtMostOneBlockARow) {

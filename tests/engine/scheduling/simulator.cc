@@ -116,6 +116,9 @@ class Simulator {
     const bool must_read = Uniform(0, 2) == 0;
     if (!pipeline_.empty() && (must_read || !pipeline_.PrepareLaunch())) Land();
     if (options_.vary_width) scheduler_.SetWidth(1 + result_.steps % 7);
+    if (options_.vary_pieces) {
+      scheduler_.SetPromptTokens({.beside_decoding = Uniform(1, 20), .alone = Uniform(1, 40)});
+    }
     const absl::StatusOr<bool> launched = pipeline_.Launch(now_);
     if (!launched.ok()) Error(std::string(launched.status().message()));
     if (launched.ok() && !*launched && !scheduler_.empty() && !pipeline_.MustLand()) {

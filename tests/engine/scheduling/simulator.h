@@ -22,7 +22,8 @@ struct SimulationOptions {
   int32_t num_requests = 20;
   int32_t max_steps = 20000;
   int32_t num_lanes = 1;
-  bool vary_width = false;  // of what runs, from step to step
+  bool vary_width = false;   // of what runs, from step to step
+  bool vary_pieces = false;  // of prompts, likewise: 1 to 40 tokens
 };
 
 struct SimulationResult {

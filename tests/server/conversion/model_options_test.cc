@@ -39,6 +39,7 @@ TEST(ModelOptions, TakesEverySetting) {
   settings.set_device("cuda:3");
   settings.set_max_model_len(70);
   settings.set_max_batch_tokens(100);
+  settings.set_max_gap_ms(7);
   settings.set_max_sequences(0);  // the engine refuses it
   settings.set_cache_bytes(int64_t{1} << 40);
   settings.set_prefix_cache(false);
@@ -64,6 +65,7 @@ TEST(ModelOptions, TakesEverySetting) {
                                  .devices = "cuda:0, cuda:1",
                                  .max_model_len = 70,
                                  .max_batch_tokens = 100,
+                                 .max_gap_ms = 7,
                                  .max_sequences = 0,
                                  .cache_bytes = int64_t{1} << 40,
                                  .prefix_cache = false,

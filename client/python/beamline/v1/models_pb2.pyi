@@ -71,7 +71,7 @@ class Memory(_message.Message):
     def __init__(self, weights: _Optional[int] = ..., cache: _Optional[int] = ..., cache_blocks: _Optional[int] = ..., block_size: _Optional[int] = ...) -> None: ...
 
 class Model(_message.Message):
-    __slots__ = ["architecture", "chat_templates", "data_type", "embedding_dimensions", "eos_token_id", "error", "hidden_size", "input_vocab_size", "labels", "languages", "mask_token", "max_input_tokens", "max_total_tokens", "memory", "name", "num_decoder_layers", "num_encoder_layers", "num_parameters", "prompt_names", "replicas", "reranks", "state", "task", "tokenizer", "version", "vocab_size"]
+    __slots__ = ["architecture", "chat_templates", "data_type", "embedding_dimensions", "eos_token_id", "error", "hidden_size", "input_vocab_size", "labels", "languages", "mask_token", "max_batch_tokens", "max_input_tokens", "max_sequences", "max_total_tokens", "memory", "name", "num_decoder_layers", "num_encoder_layers", "num_parameters", "prompt_names", "replicas", "reranks", "state", "task", "tokenizer", "version", "vocab_size"]
     ARCHITECTURE_FIELD_NUMBER: _ClassVar[int]
     CHAT_TEMPLATES_FIELD_NUMBER: _ClassVar[int]
     DATA_TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -83,7 +83,9 @@ class Model(_message.Message):
     LABELS_FIELD_NUMBER: _ClassVar[int]
     LANGUAGES_FIELD_NUMBER: _ClassVar[int]
     MASK_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    MAX_BATCH_TOKENS_FIELD_NUMBER: _ClassVar[int]
     MAX_INPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    MAX_SEQUENCES_FIELD_NUMBER: _ClassVar[int]
     MAX_TOTAL_TOKENS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -109,7 +111,9 @@ class Model(_message.Message):
     labels: _containers.RepeatedScalarFieldContainer[str]
     languages: _containers.RepeatedScalarFieldContainer[str]
     mask_token: str
+    max_batch_tokens: int
     max_input_tokens: int
+    max_sequences: int
     max_total_tokens: int
     memory: Memory
     name: str
@@ -124,10 +128,10 @@ class Model(_message.Message):
     tokenizer: Tokenizer
     version: int
     vocab_size: int
-    def __init__(self, name: _Optional[str] = ..., architecture: _Optional[str] = ..., task: _Optional[_Union[Task, str]] = ..., data_type: _Optional[_Union[DataType, str]] = ..., num_parameters: _Optional[int] = ..., vocab_size: _Optional[int] = ..., hidden_size: _Optional[int] = ..., num_encoder_layers: _Optional[int] = ..., num_decoder_layers: _Optional[int] = ..., max_input_tokens: _Optional[int] = ..., max_total_tokens: _Optional[int] = ..., embedding_dimensions: _Optional[int] = ..., prompt_names: _Optional[_Iterable[str]] = ..., eos_token_id: _Optional[int] = ..., tokenizer: _Optional[_Union[Tokenizer, _Mapping[str, object]]] = ..., memory: _Optional[_Union[Memory, _Mapping[str, object]]] = ..., replicas: _Optional[_Iterable[_Union[Replica, _Mapping[str, object]]]] = ..., input_vocab_size: _Optional[int] = ..., version: _Optional[int] = ..., state: _Optional[_Union[ModelState, str]] = ..., error: _Optional[str] = ..., languages: _Optional[_Iterable[str]] = ..., labels: _Optional[_Iterable[str]] = ..., chat_templates: _Optional[_Iterable[str]] = ..., mask_token: _Optional[str] = ..., reranks: bool = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., architecture: _Optional[str] = ..., task: _Optional[_Union[Task, str]] = ..., data_type: _Optional[_Union[DataType, str]] = ..., num_parameters: _Optional[int] = ..., vocab_size: _Optional[int] = ..., hidden_size: _Optional[int] = ..., num_encoder_layers: _Optional[int] = ..., num_decoder_layers: _Optional[int] = ..., max_input_tokens: _Optional[int] = ..., max_total_tokens: _Optional[int] = ..., embedding_dimensions: _Optional[int] = ..., prompt_names: _Optional[_Iterable[str]] = ..., eos_token_id: _Optional[int] = ..., tokenizer: _Optional[_Union[Tokenizer, _Mapping[str, object]]] = ..., memory: _Optional[_Union[Memory, _Mapping[str, object]]] = ..., replicas: _Optional[_Iterable[_Union[Replica, _Mapping[str, object]]]] = ..., input_vocab_size: _Optional[int] = ..., version: _Optional[int] = ..., state: _Optional[_Union[ModelState, str]] = ..., error: _Optional[str] = ..., languages: _Optional[_Iterable[str]] = ..., labels: _Optional[_Iterable[str]] = ..., chat_templates: _Optional[_Iterable[str]] = ..., mask_token: _Optional[str] = ..., reranks: bool = ..., max_batch_tokens: _Optional[int] = ..., max_sequences: _Optional[int] = ...) -> None: ...
 
 class ModelSettings(_message.Message):
-    __slots__ = ["cache", "cache_bytes", "compute", "deterministic", "device", "devices", "dtype", "max_batch_tokens", "max_model_len", "max_queued_requests", "max_queued_tokens", "max_sequences", "pipeline_parallel", "prefix_cache", "replicas", "rerank_template", "rerank_tokens", "speculative_tokens", "tensor_parallel", "warm_up", "weights"]
+    __slots__ = ["cache", "cache_bytes", "compute", "deterministic", "device", "devices", "dtype", "max_batch_tokens", "max_gap_ms", "max_model_len", "max_queued_requests", "max_queued_tokens", "max_sequences", "pipeline_parallel", "prefix_cache", "replicas", "rerank_template", "rerank_tokens", "speculative_tokens", "tensor_parallel", "warm_up", "weights"]
     CACHE_BYTES_FIELD_NUMBER: _ClassVar[int]
     CACHE_FIELD_NUMBER: _ClassVar[int]
     COMPUTE_FIELD_NUMBER: _ClassVar[int]
@@ -136,6 +140,7 @@ class ModelSettings(_message.Message):
     DEVICE_FIELD_NUMBER: _ClassVar[int]
     DTYPE_FIELD_NUMBER: _ClassVar[int]
     MAX_BATCH_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    MAX_GAP_MS_FIELD_NUMBER: _ClassVar[int]
     MAX_MODEL_LEN_FIELD_NUMBER: _ClassVar[int]
     MAX_QUEUED_REQUESTS_FIELD_NUMBER: _ClassVar[int]
     MAX_QUEUED_TOKENS_FIELD_NUMBER: _ClassVar[int]
@@ -157,6 +162,7 @@ class ModelSettings(_message.Message):
     devices: _containers.RepeatedScalarFieldContainer[str]
     dtype: DataType
     max_batch_tokens: int
+    max_gap_ms: int
     max_model_len: int
     max_queued_requests: int
     max_queued_tokens: int
@@ -170,7 +176,7 @@ class ModelSettings(_message.Message):
     tensor_parallel: int
     warm_up: str
     weights: str
-    def __init__(self, dtype: _Optional[_Union[DataType, str]] = ..., device: _Optional[str] = ..., max_batch_tokens: _Optional[int] = ..., max_sequences: _Optional[int] = ..., cache_bytes: _Optional[int] = ..., prefix_cache: bool = ..., speculative_tokens: _Optional[int] = ..., max_queued_requests: _Optional[int] = ..., warm_up: _Optional[str] = ..., replicas: _Optional[str] = ..., devices: _Optional[_Iterable[str]] = ..., tensor_parallel: _Optional[int] = ..., pipeline_parallel: _Optional[int] = ..., max_queued_tokens: _Optional[int] = ..., max_model_len: _Optional[int] = ..., weights: _Optional[str] = ..., compute: _Optional[str] = ..., cache: _Optional[str] = ..., rerank_template: _Optional[str] = ..., rerank_tokens: _Optional[_Iterable[str]] = ..., deterministic: bool = ...) -> None: ...
+    def __init__(self, dtype: _Optional[_Union[DataType, str]] = ..., device: _Optional[str] = ..., max_batch_tokens: _Optional[int] = ..., max_sequences: _Optional[int] = ..., cache_bytes: _Optional[int] = ..., prefix_cache: bool = ..., speculative_tokens: _Optional[int] = ..., max_queued_requests: _Optional[int] = ..., warm_up: _Optional[str] = ..., replicas: _Optional[str] = ..., devices: _Optional[_Iterable[str]] = ..., tensor_parallel: _Optional[int] = ..., pipeline_parallel: _Optional[int] = ..., max_queued_tokens: _Optional[int] = ..., max_model_len: _Optional[int] = ..., weights: _Optional[str] = ..., compute: _Optional[str] = ..., cache: _Optional[str] = ..., rerank_template: _Optional[str] = ..., rerank_tokens: _Optional[_Iterable[str]] = ..., deterministic: bool = ..., max_gap_ms: _Optional[int] = ...) -> None: ...
 
 class Replica(_message.Message):
     __slots__ = ["description", "device", "restarts", "state"]
