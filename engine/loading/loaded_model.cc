@@ -11,13 +11,12 @@
 #include "base/text.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/decoding/default_checks.h"
-#include "engine/loading/cache_size.h"
 #include "engine/loading/host_heads.h"
 #include "engine/loading/load_progress.h"
 #include "engine/loading/loading_checkpoint.h"
 #include "engine/loading/make_backend.h"
-#include "engine/loading/make_limits.h"
 #include "engine/loading/make_ranks.h"
+#include "engine/loading/model_limits.h"
 #include "engine/loading/model_options_check.h"
 #include "engine/loading/model_precision.h"
 #include "engine/loading/placement.h"
@@ -47,16 +46,6 @@ ModelTask TaskOf(const TransformerSpec& spec) {
   }
   if (!spec.decoder.has_value()) return ModelTask::kEncode;
   return spec.encoder.has_value() ? ModelTask::kTranslate : ModelTask::kGenerate;
-}
-
-int32_t MaxInputTokens(const ModelDescription& description, const Tokenizer& tokenizer) {
-  const TransformerSpec& spec = description.spec;
-  if (!spec.encoder.has_value()) return spec.decoder->max_positions - 1;
-  const int32_t positions = spec.encoder->max_positions;
-  if (spec.decoder.has_value()) return positions;
-  int64_t tokens = description.encoding.max_input_tokens;
-  if (tokens == 0) tokens = tokenizer.model_max_length();
-  return tokens == 0 ? positions : static_cast<int32_t>(std::min<int64_t>(tokens, positions));
 }
 
 // An encoder's input is cut to its limit on request, and the special tokens around it stay.
@@ -202,74 +191,6 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> ReadFolder(LoadedModel& model) {
   return checkpoint;
 }
 
-// REQUIRES: the model has its backend.
-MemoryPlan PlanOf(const LoadedModel& model, const Checkpoint& checkpoint,
-                  const StepLimits& limits) {
-  const TransformerSpec& spec = model.description.spec;
-  const ModelOptions& options = model.options;
-  const Precision precision = PrecisionOf(options);
-  const DType activation_dtype = model.backend->ActivationDType(precision.compute);
-  MemoryPlan plan = PlanMemory(spec, checkpoint, precision, activation_dtype, limits,
-                               options.tensor_parallel, options.pipeline_parallel);
-  if (model.backend->FreeMemory().has_value()) {
-    plan.workspaces = WorkspaceBytes(spec, activation_dtype, limits, options.tensor_parallel,
-                                     options.pipeline_parallel);
-  } else if (FillsMasks(model)) {
-    plan.weights += MaskHead::TableBytes(*spec.encoder);
-  }
-  return plan;
-}
-
-StepLimits LimitsIn(const LoadedModel& model, const CacheRoom& room) {
-  return MakeStepLimits(model.options, model.description,
-                        MaxInputTokens(model.description, *model.tokenizer),
-                        model.backend->CacheDType(PrecisionOf(model.options)), room);
-}
-
-// What the cache may take. REQUIRES: the model has its backend.
-CacheRoom RoomOf(const LoadedModel& model, const Checkpoint& checkpoint,
-                 const LoadContext& context) {
-  const MemoryDemand demand = MemoryDemandOf(model.options, checkpoint, context.later_models);
-  const std::optional<size_t> free_bytes = model.backend->FreeMemory();
-  StepLimits limits = LimitsIn(model, CacheRoom());
-  limits.num_blocks = 0;
-  CacheRoom room = {.usual = DefaultCacheBytes(free_bytes, demand)};
-  room.most = std::max(room.usual,
-                       MostCacheBytes(free_bytes, demand, PlanOf(model, checkpoint, limits)));
-  return room;
-}
-
-// A sequence that the cache cannot hold whole would never be answered: where the checkpoint's length
-// is that of the sequences, it becomes what the cache holds.
-absl::Status FitLength(const Checkpoint& checkpoint, const LoadContext& context,
-                       LoadedModel& model) {
-  const ModelOptions& options = model.options;
-  const std::optional<StackSpec>& decoder = model.description.spec.decoder;
-  if (!decoder.has_value()) return absl::OkStatus();
-  const int32_t length =
-      LongestCached(options, model.description, model.backend->CacheDType(PrecisionOf(options)),
-                    RoomOf(model, checkpoint, context));
-  constexpr int32_t kLeast = 2;
-  const int32_t positions = decoder->max_positions;
-  if (length >= positions) return absl::OkStatus();
-  if (options.max_model_len > 0 || length < kLeast || context.processes != nullptr) {
-    if (options.cache_bytes == 0) return absl::OkStatus();  // CheckFits tells what is missing
-    model.info.limit_notes.push_back(fmt::format(
-        "the key/value cache is larger than cache_bytes ({}): it holds one request of {} tokens",
-        options.cache_bytes, positions));
-    return absl::OkStatus();
-  }
-  BEAMLINE_ASSIGN_OR_RETURN(model.description, DescribeModel(checkpoint, length));
-  model.cached_len = length;
-  model.info.limit_notes.push_back(fmt::format(
-      "sequences have {} tokens at most, not the checkpoint's {}: the key/value cache holds no "
-      "more; {}",
-      length, positions,
-      options.cache_bytes > 0 ? "raise cache_bytes"
-                              : "set cache_bytes, or give it a device with more free memory"));
-  return absl::OkStatus();
-}
-
 absl::Status CheckNotStopped(const LoadContext& context) {
   if (context.stop == nullptr || !*context.stop) return absl::OkStatus();
   return absl::CancelledError("the load was stopped");
@@ -394,12 +315,8 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
   // Only now: the threads that a backend starts serve other models too, and would inherit it.
   if (context.yields) GiveWay();
   if (context.log) model->backend->SetLog(context.log);
-  BEAMLINE_RETURN_IF_ERROR(FitLength(*checkpoint, context, *model));
-  model->limits = LimitsIn(*model, RoomOf(*model, *checkpoint, context));
+  BEAMLINE_RETURN_IF_ERROR(SetLimits(*checkpoint, context, *model));
   const StepLimits& limits = model->limits;
-  for (std::string& note : LimitNotes(options, limits)) {
-    model->info.limit_notes.push_back(std::move(note));
-  }
   if (options.speculative_tokens > 0) {
     model->speculation =
         std::make_shared<Speculation>(options.speculative_tokens, limits.max_verified_tokens());

@@ -1,0 +1,108 @@
+#include "engine/loading/model_limits.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/status.h"
+#include "engine/loading/cache_size.h"
+#include "engine/loading/host_heads.h"
+#include "engine/loading/make_limits.h"
+#include "engine/loading/model_precision.h"
+#include "engine/transformer/mask_head.h"
+#include "fmt/format.h"
+
+namespace beamline {
+namespace {
+
+StepLimits LimitsIn(const LoadedModel& model, const CacheRoom& room) {
+  return MakeStepLimits(model.options, model.description,
+                        MaxInputTokens(model.description, *model.tokenizer),
+                        model.backend->CacheDType(PrecisionOf(model.options)), room);
+}
+
+// What the cache may take. REQUIRES: the model has its backend.
+CacheRoom RoomOf(const LoadedModel& model, const Checkpoint& checkpoint,
+                 const LoadContext& context) {
+  const MemoryDemand demand = MemoryDemandOf(model.options, checkpoint, context.later_models);
+  const std::optional<size_t> free_bytes = model.backend->FreeMemory();
+  StepLimits limits = LimitsIn(model, CacheRoom());
+  limits.num_blocks = 0;
+  CacheRoom room = {.usual = DefaultCacheBytes(free_bytes, demand)};
+  room.most = std::max(room.usual,
+                       MostCacheBytes(free_bytes, demand, PlanOf(model, checkpoint, limits)));
+  return room;
+}
+
+// A sequence that the cache cannot hold whole would never be answered: where the checkpoint's length
+// is that of the sequences, it becomes what the cache holds.
+absl::Status FitLength(const Checkpoint& checkpoint, const LoadContext& context,
+                       LoadedModel& model) {
+  const ModelOptions& options = model.options;
+  const std::optional<StackSpec>& decoder = model.description.spec.decoder;
+  if (!decoder.has_value()) return absl::OkStatus();
+  const int32_t length =
+      LongestCached(options, model.description, model.backend->CacheDType(PrecisionOf(options)),
+                    RoomOf(model, checkpoint, context));
+  constexpr int32_t kLeast = 2;
+  const int32_t positions = decoder->max_positions;
+  if (length >= positions) return absl::OkStatus();
+  if (options.max_model_len > 0 || length < kLeast || context.processes != nullptr) {
+    if (options.cache_bytes == 0) return absl::OkStatus();  // CheckFits tells what is missing
+    model.info.limit_notes.push_back(fmt::format(
+        "the key/value cache is larger than cache_bytes ({}): it holds one request of {} tokens",
+        options.cache_bytes, positions));
+    return absl::OkStatus();
+  }
+  BEAMLINE_ASSIGN_OR_RETURN(model.description, DescribeModel(checkpoint, length));
+  model.cached_len = length;
+  model.info.limit_notes.push_back(fmt::format(
+      "sequences have {} tokens at most, not the checkpoint's {}: the key/value cache holds no "
+      "more; {}",
+      length, positions,
+      options.cache_bytes > 0 ? "raise cache_bytes"
+                              : "set cache_bytes, or give it a device with more free memory"));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int32_t MaxInputTokens(const ModelDescription& description, const Tokenizer& tokenizer) {
+  const TransformerSpec& spec = description.spec;
+  if (!spec.encoder.has_value()) return spec.decoder->max_positions - 1;
+  const int32_t positions = spec.encoder->max_positions;
+  if (spec.decoder.has_value()) return positions;
+  int64_t tokens = description.encoding.max_input_tokens;
+  if (tokens == 0) tokens = tokenizer.model_max_length();
+  return tokens == 0 ? positions : static_cast<int32_t>(std::min<int64_t>(tokens, positions));
+}
+
+MemoryPlan PlanOf(const LoadedModel& model, const Checkpoint& checkpoint,
+                  const StepLimits& limits) {
+  const TransformerSpec& spec = model.description.spec;
+  const ModelOptions& options = model.options;
+  const Precision precision = PrecisionOf(options);
+  const DType activation_dtype = model.backend->ActivationDType(precision.compute);
+  MemoryPlan plan = PlanMemory(spec, checkpoint, precision, activation_dtype, limits,
+                               options.tensor_parallel, options.pipeline_parallel);
+  if (model.backend->FreeMemory().has_value()) {
+    plan.workspaces = WorkspaceBytes(spec, activation_dtype, limits, options.tensor_parallel,
+                                     options.pipeline_parallel);
+  } else if (FillsMasks(model)) {
+    plan.weights += MaskHead::TableBytes(*spec.encoder);
+  }
+  return plan;
+}
+
+absl::Status SetLimits(const Checkpoint& checkpoint, const LoadContext& context,
+                       LoadedModel& model) {
+  BEAMLINE_RETURN_IF_ERROR(FitLength(checkpoint, context, model));
+  model.limits = LimitsIn(model, RoomOf(model, checkpoint, context));
+  for (std::string& note : LimitNotes(model.options, model.limits)) {
+    model.info.limit_notes.push_back(std::move(note));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace beamline
