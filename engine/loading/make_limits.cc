@@ -35,6 +35,10 @@ int32_t NumCacheBlocks(const ModelOptions& options, const ModelDescription& desc
 
 }  // namespace
 
+bool ComputesInPieces(const TransformerSpec& spec, const ModelOptions& options) {
+  return spec.computes_in_pieces() && options.num_ranks() == 1;
+}
+
 StepLimits MakeStepLimits(const ModelOptions& options, const ModelDescription& description,
                           int32_t max_input_tokens, DType cache_dtype,
                           int64_t default_cache_bytes) {
@@ -42,6 +46,11 @@ StepLimits MakeStepLimits(const ModelOptions& options, const ModelDescription& d
   limits.max_sequences = std::max(options.max_sequences, DefaultSequences(description.generation));
   limits.max_batch_tokens =
       std::max({options.max_batch_tokens, limits.max_sequences, max_input_tokens});
+  if (ComputesInPieces(description.spec, options)) {
+    limits.max_batch_tokens = options.max_batch_tokens;
+    const bool is_longer = max_input_tokens > limits.max_batch_tokens;
+    limits.max_input_tokens = is_longer ? max_input_tokens : 0;
+  }
   limits.max_head_rows = std::max(limits.max_sequences, kMinHeadRows);
   limits.max_logits_rows = limits.max_batch_tokens;
   limits.max_candidates = std::min(kMostCandidates, description.spec.vocab_size);

@@ -10,12 +10,16 @@
 
 namespace beamline {
 
-// A step holds the longest input, of `max_input_tokens`, whole, a token of every sequence, and the
-// sequences of a request that leaves the decoding to the model.
-// The cache has options.cache_bytes or, when that is 0, room for max_sequences of full length
-// within `default_cache_bytes`; in any case for one request of full length with the sequences of
-// the model's own decoding, so that no request is refused that sets nothing. Without a decoder
-// there is none.
+// Whether inputs may be longer than a step: they are computed in pieces then
+// (docs/decisions/0063-long-inputs-in-pieces.md).
+bool ComputesInPieces(const TransformerSpec& spec, const ModelOptions& options);
+
+// A step holds the longest input, of `max_input_tokens`, whole unless that ComputesInPieces, a
+// token of every sequence that is generated, and the sequences of a request that leaves the
+// decoding to the model. The cache has options.cache_bytes or, when that is 0, room for
+// max_sequences of full length within `default_cache_bytes`; in any case for one request of full
+// length with the sequences of the model's own decoding, so that no request is refused that sets
+// nothing. Without a decoder there is none.
 StepLimits MakeStepLimits(const ModelOptions& options, const ModelDescription& description,
                           int32_t max_input_tokens, DType cache_dtype, int64_t default_cache_bytes);
 
