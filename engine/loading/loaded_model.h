@@ -19,6 +19,7 @@
 #include "engine/text/tokenizer.h"
 #include "engine/transformer/classifier_head.h"
 #include "engine/transformer/dense_head.h"
+#include "engine/transformer/long_input.h"
 #include "engine/transformer/mask_head.h"
 #include "engine/transformer/transformer.h"
 #include "kernels/backend.h"
@@ -67,6 +68,11 @@ struct ModelFacts {
     constexpr int64_t kSteps = 256;
     return options.max_queued_tokens > 0 ? options.max_queued_tokens
                                          : kSteps * limits.max_batch_tokens;
+  }
+  // Steps that an input of so many tokens takes, about, which is longer than one.
+  int64_t StepsOfLong(int32_t num_tokens) const {
+    if (limits.max_input_tokens == 0) return 1;
+    return LongInputCost(*description.spec.encoder).Steps(num_tokens, limits);
   }
 };
 

@@ -51,16 +51,24 @@ int32_t NumCacheBlocks(const ModelOptions& options, const ModelDescription& desc
 
 }  // namespace
 
+bool ComputesInPieces(const TransformerSpec& spec, const ModelOptions& options) {
+  return spec.computes_in_pieces() && options.num_ranks() == 1;
+}
+
 StepLimits MakeStepLimits(const ModelOptions& options, const ModelDescription& description,
                           int32_t max_input_tokens, DType cache_dtype, const CacheRoom& room) {
   const TransformerSpec& spec = description.spec;
-  const int32_t whole_input = spec.encoder.has_value() ? max_input_tokens : 1;
+  const bool in_pieces = !spec.encoder.has_value() || ComputesInPieces(spec, options);
+  const int32_t whole_input = in_pieces ? 1 : max_input_tokens;
   const int32_t default_sequences = DefaultSequences(description.generation);
   StepLimits limits;
   limits.max_batch_tokens = std::max({options.max_batch_tokens, whole_input, default_sequences});
   limits.max_sequences = std::min(std::max(options.max_sequences, default_sequences),
                                   spec.decoder.has_value() ? limits.max_batch_tokens
                                                            : std::numeric_limits<int32_t>::max());
+  if (ComputesInPieces(spec, options) && max_input_tokens > limits.max_batch_tokens) {
+    limits.max_input_tokens = max_input_tokens;
+  }
   limits.max_head_rows = std::max(limits.max_sequences, kMinHeadRows);
   limits.max_logits_rows =
       std::min(limits.max_batch_tokens, std::max(limits.max_sequences, kMostLogitsRows));

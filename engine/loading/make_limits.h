@@ -12,6 +12,10 @@
 
 namespace beamline {
 
+// Whether inputs of an encoder may be longer than a step: they are computed in pieces then
+// (docs/decisions/0063-long-inputs-in-pieces.md).
+bool ComputesInPieces(const TransformerSpec& spec, const ModelOptions& options);
+
 // Bytes that the cache may take where options.cache_bytes is 0.
 struct CacheRoom {
   int64_t usual = 0;
@@ -19,7 +23,8 @@ struct CacheRoom {
 };
 
 // A step has options.max_batch_tokens at most, and prompts are computed in pieces. It has more where
-// an input must be computed whole, an encoder's of `max_input_tokens`, and where a request that
+// an input must be computed whole, an encoder's of `max_input_tokens` unless it ComputesInPieces, and
+// where a request that
 // leaves the decoding to the model has more sequences. So many sequences run at once that a step may
 // have a token of each.
 // The cache has options.cache_bytes or, when that is 0, room for max_sequences of full length within

@@ -9,6 +9,7 @@
 #include "engine/api/request.h"
 #include "engine/loading/synthetic_steps.h"
 #include "engine/transformer/decode_bucket.h"
+#include "engine/transformer/long_input.h"
 #include "engine/transformer/spec.h"
 #include "kernels/cpu/populate_pages.h"
 
@@ -138,6 +139,7 @@ absl::Status RehearseLargest(const StepLimits& limits, Transformer& transformer,
     if (transformer.spec().decoder.has_value()) {
       BEAMLINE_RETURN_IF_ERROR(steps.Prefill(limits.max_batch_tokens, limits.max_logits_rows));
     }
+    if (transformer.long_input() != nullptr) BEAMLINE_RETURN_IF_ERROR(steps.EncodeLong());
   }
   return absl::OkStatus();
 }

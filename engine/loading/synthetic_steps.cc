@@ -5,6 +5,7 @@
 #include "base/math.h"
 #include "engine/runahead/make_device_steps.h"
 #include "engine/scheduling/job_list.h"
+#include "engine/transformer/long_input.h"
 
 namespace beamline {
 
@@ -34,6 +35,16 @@ absl::Status SyntheticSteps::EncodeAlone(std::span<const int32_t> lengths) {
   builder.Build(jobs, Clock::now());
   const EncoderBatch& batch = builder.batch();
   transformer_.Pool(batch, transformer_.Encode(batch), Pooling::kMean, /*normalize=*/true);
+  return backend_.Synchronize();
+}
+
+absl::Status SyntheticSteps::EncodeLong() {
+  LongInput& input = *transformer_.long_input();
+  input.ComputeLargest();
+  const Tensor hidden = input.hidden();
+  EncoderBatch whole;
+  whole.offsets = {0, static_cast<int32_t>(hidden.dim(0))};
+  transformer_.Pool(whole, hidden, Pooling::kMean, /*normalize=*/true);
   return backend_.Synchronize();
 }
 

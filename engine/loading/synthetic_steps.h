@@ -32,6 +32,8 @@ class SyntheticSteps {
 
   // Inputs of so many tokens in all. REQUIRES: an encoder.
   absl::Status Encode(int32_t num_tokens);
+  // The largest pieces of the longest input. REQUIRES: the transformer has a long_input().
+  absl::Status EncodeLong();
   // Prompts of so many tokens in all, and the logits of the last `num_logits` of them in all, of
   // each prompt at least one. A decoder with an encoder reads the first of the inputs encoded last.
   // REQUIRES: a decoder; Encode was called where there is an encoder.

@@ -29,7 +29,10 @@ struct EncodeJob : Job<EncodeSink, EncodeResult> {
   bool renormalize = false;  // what is left of a vector with `dimensions`
 
   int64_t computed_tokens = 0;
-  size_t num_started = 0;                       // inputs handed to a batch so far, in order
+  // Inputs handed to a batch, or begun in pieces, so far, in order; and those that are computed,
+  // of which one in pieces may come later than those after it.
+  size_t num_started = 0;
+  size_t num_computed = 0;
   std::vector<Embedding> embeddings;            // as many as inputs
   std::vector<std::vector<FilledMask>> filled;  // likewise, of masks
 

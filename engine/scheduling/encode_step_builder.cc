@@ -11,8 +11,8 @@ int64_t EncodeStepBuilder::TokensOfStep(size_t num_clients, double seconds_per_t
   return std::max(kLeastTokens, static_cast<int64_t>(seconds / seconds_per_token));
 }
 
-void EncodeStepBuilder::Build(JobList<EncodeJob>& jobs, Clock::time_point now,
-                              int64_t most_tokens) {
+void EncodeStepBuilder::Build(JobList<EncodeJob>& jobs, Clock::time_point now, int64_t most_tokens,
+                              bool takes_long) {
   turns_.Start(jobs.turns(), now);
   for (const auto& job : jobs.begun()) {
     if (job->num_started < job->inputs.size()) turns_.Add(*job);
@@ -21,6 +21,8 @@ void EncodeStepBuilder::Build(JobList<EncodeJob>& jobs, Clock::time_point now,
   batch_.type_ids.clear();
   batch_.offsets.assign(1, 0);
   slices_.clear();
+  long_slice_.reset();
+  takes_long_ = takes_long;
   const Room all = {std::min<int64_t>(most_tokens, limits_.max_batch_tokens),
                     limits_.max_sequences};
   if (!turns_.has_priorities()) {
@@ -32,26 +34,42 @@ void EncodeStepBuilder::Build(JobList<EncodeJob>& jobs, Clock::time_point now,
   }
   // Not before: the turns are those of the jobs that wait.
   for (const EncodeSlice& slice : slices_) jobs.PutToBegun(*slice.job);
+  if (long_slice_.has_value()) jobs.PutToBegun(*long_slice_->job);
   if (!batch_.type_ids.empty()) batch_.type_ids.resize(batch_.token_ids.size(), 0);
 }
 
 EncodeJob* EncodeStepBuilder::Fill(Clock::time_point now, const Room& room) {
   bool is_first = true;
   while (EncodeJob* const job = turns_.Next()) {
-    const size_t begin = job->num_started;
-    const int32_t first = batch_.num_sequences();
-    while (job->num_started < job->inputs.size() &&
-           Fits(job->inputs[job->num_started], room, is_first)) {
-      is_first = false;
-      const size_t index = job->num_started++;
-      job->Begin(now);
-      job->rank.fair_tag += static_cast<int64_t>(job->inputs[index].size());
-      Append(*job, index);
+    FillFrom(*job, now, room, is_first);
+    if (takes_long_ && job->num_started < job->inputs.size() &&
+        IsLong(job->inputs[job->num_started])) {
+      takes_long_ = false;
+      const size_t index = StartNext(*job, now);
+      long_slice_ = {job, index, index + 1, 0};
+      FillFrom(*job, now, room, is_first);
     }
-    if (job->num_started > begin) slices_.push_back({job, begin, job->num_started, first});
-    if (job->num_started < job->inputs.size()) return job;  // which nobody passes
+    if (!MayBePassed(*job)) return job;  // which no job passes
   }
   return nullptr;
+}
+
+void EncodeStepBuilder::FillFrom(EncodeJob& job, Clock::time_point now, const Room& room,
+                                 bool& is_first) {
+  const size_t begin = job.num_started;
+  const int32_t first = batch_.num_sequences();
+  while (job.num_started < job.inputs.size() && Fits(job.inputs[job.num_started], room, is_first)) {
+    is_first = false;
+    Append(job, StartNext(job, now));
+  }
+  if (job.num_started > begin) slices_.push_back({&job, begin, job.num_started, first});
+}
+
+size_t EncodeStepBuilder::StartNext(EncodeJob& job, Clock::time_point now) {
+  const size_t index = job.num_started++;
+  job.Begin(now);
+  job.rank.fair_tag += static_cast<int64_t>(job.inputs[index].size());
+  return index;
 }
 
 bool EncodeStepBuilder::Fits(const TokenIds& input, const Room& room, bool is_first) const {

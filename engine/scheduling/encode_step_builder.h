@@ -1,11 +1,15 @@
 // Packs the inputs of encode jobs into the batch of a step: whole inputs by the jobs' order, until
-// one does not fit. The last eighth goes by turns alone, whatever the jobs' priorities, so that
-// nobody waits for those of higher priority longer than for what is before it in turn.
+// one does not fit. One that is longer than a step goes by itself, in pieces; while another one
+// does, it is passed by those that are shorter. The last eighth goes by turns alone, whatever the
+// jobs' priorities, so that nobody waits for those of higher priority longer than for what is
+// before it in turn.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -37,13 +41,16 @@ class EncodeStepBuilder {
   static int64_t TokensOfStep(size_t num_clients, double seconds_per_token);
 
   // Starts the inputs that fit, of the jobs in WaitingOrder, up to `most_tokens` (>= 1) or what one
-  // input has more. Each job has at least one input, of 1 .. max_batch_tokens tokens.
+  // input has more, and with `takes_long` the first one that is longer than a step. Each job has at
+  // least one input, of 1 token or more.
   void Build(JobList<EncodeJob>& jobs, Clock::time_point now,
-             int64_t most_tokens = std::numeric_limits<int64_t>::max());
+             int64_t most_tokens = std::numeric_limits<int64_t>::max(), bool takes_long = false);
 
   // Without sequences: nothing to encode.
   const EncoderBatch& batch() const { return batch_; }
   std::span<const EncodeSlice> slices() const { return slices_; }
+  // The long input that was started: a batch by itself.
+  const std::optional<EncodeSlice>& long_slice() const { return long_slice_; }
 
  private:
   struct Room {
@@ -51,14 +58,28 @@ class EncodeStepBuilder {
     int32_t sequences = 0;
   };
   // Adds inputs in turn until one does not fit into the room, of which the first may need more
-  // tokens. Returns the job that is next, or null: all have been started.
+  // tokens. Returns the job that is next, or null: all have been started, but for those that wait
+  // for a long input.
   EncodeJob* Fill(Clock::time_point now, const Room& room);
+  // The same of one job's.
+  void FillFrom(EncodeJob& job, Clock::time_point now, const Room& room, bool& is_first);
+  // Starts the job's next input.
+  size_t StartNext(EncodeJob& job, Clock::time_point now);
+  bool IsLong(const TokenIds& input) const {
+    return std::ssize(input) > std::ptrdiff_t{limits_.max_batch_tokens};
+  }
+  // It has no input left, or its next one waits for the end of a long one.
+  bool MayBePassed(const EncodeJob& job) const {
+    return job.num_started == job.inputs.size() || IsLong(job.inputs[job.num_started]);
+  }
   bool Fits(const TokenIds& input, const Room& room, bool is_first) const;
   void Append(const EncodeJob& job, size_t index);
 
   const StepLimits limits_;
   EncoderBatch batch_;
   std::vector<EncodeSlice> slices_;
+  std::optional<EncodeSlice> long_slice_;
+  bool takes_long_ = false;
   WaitingTurns<EncodeJob> turns_;  // kept to reuse its memory
 };
 

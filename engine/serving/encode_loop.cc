@@ -6,12 +6,15 @@
 #include <memory>
 #include <numeric>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "base/status.h"
 #include "base/work_batch.h"
 #include "engine/serving/finite_check.h"
+#include "engine/transformer/long_input.h"
 
 namespace beamline {
 namespace {
@@ -112,23 +115,82 @@ void EncodeLoop::Step(WorkBatch& posted) {
   EndOverdue(now, jobs_, /*may_give_up=*/HasBegun());
   RemoveFinished();
   posted.HandOver();
-  builder_.Build(jobs_, now, StepTokens(now));
-  SetLeftWaiting(!jobs_.waiting().empty() ||
+  if (!long_.has_value() || !long_is_next_) {
+    builder_.Build(jobs_, now, StepTokens(now), /*takes_long=*/!long_.has_value());
+    if (builder_.long_slice().has_value()) BeginLong();
+    long_is_next_ = builder_.slices().empty();
+  }
+  SetLeftWaiting(long_.has_value() || !jobs_.waiting().empty() ||
                  std::ranges::any_of(jobs_.begun(), [](const auto& job) {
                    return job->num_started < job->inputs.size();
                  }));
-  if (!builder_.slices().empty()) {
-    const absl::Status status = Compute();
-    if (vectors_.capacity() > kMostKept) vectors_ = {};
-    const Clock::time_point end = Clock::now();
-    if (status.ok()) {
-      FinishCompleteJobs(end);
-    } else {
-      FailStep(status, jobs_);
-    }
-    ReportBatch(now, end);
+  if (!std::exchange(long_is_next_, !long_is_next_)) {
+    StepOfBatch(now);
+  } else if (long_.has_value()) {
+    StepOfLong(now);
   }
+  if (vectors_.capacity() > kMostKept) vectors_ = {};
   RemoveFinished();
+}
+
+void EncodeLoop::StepOfBatch(Clock::time_point now) {
+  if (long_.has_value()) SetShareOfLong();
+  const EncoderBatch& batch = builder_.batch();
+  const absl::Status status =
+      Read({context().transformer.Encode(batch), batch.offsets}, builder_.slices());
+  const Clock::time_point end = Clock::now();
+  if (status.ok()) {
+    FinishCompleteJobs(end);
+  } else {
+    FailStep(status, jobs_);
+  }
+  ReportStep(static_cast<int32_t>(batch.token_ids.size()), batch.num_sequences(), now, end);
+}
+
+void EncodeLoop::StepOfLong(Clock::time_point now) {
+  LongInput& input = *context().transformer.long_input();
+  const EncodeSlice slice = long_->slice;
+  const LongInput::Progress progress = input.Advance(TokensOfSlice());
+  const int32_t num_tokens =
+      progress.num_tokens - std::exchange(long_->num_computed, progress.num_tokens);
+  long_->share = LongJob().share;
+  const bool is_done = input.done();
+  absl::Status status = context().backend.Synchronize();
+  const std::chrono::duration<double> computing = Clock::now() - now;
+  long_rate_.Add(progress.cost, computing.count());
+  if (status.ok() && is_done) {
+    const int32_t offsets[] = {0, progress.num_tokens};
+    status = Read({input.hidden(), offsets}, {&slice, 1});
+  }
+  if (is_done) long_.reset();
+  const Clock::time_point end = Clock::now();
+  if (status.ok()) {
+    CountComputed(*slice.job, num_tokens, is_done ? 1 : 0, end);
+  } else {
+    FailStep(status, jobs_);
+  }
+  ReportStep(num_tokens, 1, now, end);
+}
+
+int32_t EncodeLoop::TokensOfSlice() const {
+  const double seconds_per_token = long_rate_.seconds_per_token();
+  if (seconds_per_token <= 0) return 1;  // one piece tells
+  const double most = static_cast<double>(std::min<int64_t>(long_->share, most_tokens_));
+  return static_cast<int32_t>(std::clamp(kSecondsOfSlice / seconds_per_token, 1.0, most));
+}
+
+void EncodeLoop::BeginLong() {
+  const EncodeSlice& slice = long_.emplace(LongJob{*builder_.long_slice()}).slice;
+  context().transformer.long_input()->Begin(slice.job->inputs[slice.begin]);
+}
+
+void EncodeLoop::SetShareOfLong() {
+  absl::flat_hash_set<std::string_view> others;
+  for (const EncodeSlice& slice : builder_.slices()) others.insert(slice.job->client);
+  others.erase(long_->slice.job->client);
+  if (others.size() < 2) return;
+  long_->share = std::max(EncodeStepBuilder::kLeastTokens,
+                          std::ssize(builder_.batch().token_ids) / std::ssize(others));
 }
 
 int64_t EncodeLoop::StepTokens(Clock::time_point now) {
@@ -141,20 +203,18 @@ int64_t EncodeLoop::StepTokens(Clock::time_point now) {
   return EncodeStepBuilder::TokensOfStep(clients_.Count(now), stats().rate.seconds_per_token());
 }
 
-absl::Status EncodeLoop::Compute() {
-  const Tensor hidden = context().transformer.Encode(builder_.batch());
-  const std::span<const EncodeSlice> slices = builder_.slices();
+absl::Status EncodeLoop::Read(const EncodedRows& rows, std::span<const EncodeSlice> slices) {
   for (auto begin = slices.begin(); begin != slices.end();) {
     if (!begin->job->masks.empty()) {
-      BEAMLINE_RETURN_IF_ERROR(FillMasks(hidden, *begin++));
+      BEAMLINE_RETURN_IF_ERROR(FillMasks(rows, *begin++));
       continue;
     }
     const auto end = std::find_if_not(begin, slices.end(), [&](const EncodeSlice& slice) {
       return ArePooledAlike(*begin, slice);
     });
     std::vector<float>& vectors = vectors_;
-    BEAMLINE_RETURN_IF_ERROR(Pool(hidden, {begin, end}, vectors));
-    auto dimensions = static_cast<int32_t>(hidden.dim(-1));
+    BEAMLINE_RETURN_IF_ERROR(Pool(rows, {begin, end}, vectors));
+    auto dimensions = static_cast<int32_t>(rows.hidden.dim(-1));
     if (ClassifierHead* const head = context().classifier; head != nullptr) {
       BEAMLINE_ASSIGN_OR_RETURN(vectors, head->Compute(vectors));
       dimensions = head->num_labels();
@@ -170,20 +230,19 @@ absl::Status EncodeLoop::Compute() {
   return absl::OkStatus();
 }
 
-absl::Status EncodeLoop::Pool(const Tensor& hidden, std::span<const EncodeSlice> slices,
+absl::Status EncodeLoop::Pool(const EncodedRows& rows, std::span<const EncodeSlice> slices,
                               std::vector<float>& vectors) {
   const EncodeJob& job = *slices.front().job;
   const EncodeSlice& last = slices.back();
-  const std::vector<int32_t>& offsets = builder_.batch().offsets;
   const auto first = static_cast<size_t>(slices.front().first);
-  std::span<const int32_t> bounds = std::span(offsets).subspan(
+  std::span<const int32_t> bounds = rows.offsets.subspan(
       first, static_cast<size_t>(last.first) + (last.end - last.begin) + 1 - first);
   if (job.per_token) {  // one vector per token is a mean over single tokens
     bounds_.resize(static_cast<size_t>(bounds.back() - bounds.front()) + 1);
     std::iota(bounds_.begin(), bounds_.end(), bounds.front());
     bounds = bounds_;
   }
-  return PoolRows(hidden, bounds, job.per_token ? Pooling::kMean : job.pooling,
+  return PoolRows(rows.hidden, bounds, job.per_token ? Pooling::kMean : job.pooling,
                   job.normalize && !PassesDense(job), vectors);
 }
 
@@ -208,15 +267,14 @@ absl::Status EncodeLoop::PoolRows(const Tensor& hidden, std::span<const int32_t>
   return absl::OkStatus();
 }
 
-absl::Status EncodeLoop::FillMasks(const Tensor& hidden, const EncodeSlice& slice) {
+absl::Status EncodeLoop::FillMasks(const EncodedRows& encoded, const EncodeSlice& slice) {
   EncodeJob& job = *slice.job;
-  const std::vector<int32_t>& offsets = builder_.batch().offsets;
   // A mask is a mean over itself; what lies between two of them is pooled as well, into a row that
   // nobody reads.
   std::vector<int32_t> bounds;
   std::vector<size_t> rows;  // of the masks
   for (size_t i = slice.begin; i < slice.end; ++i) {
-    const int32_t first = offsets[static_cast<size_t>(slice.first) + i - slice.begin];
+    const int32_t first = encoded.offsets[static_cast<size_t>(slice.first) + i - slice.begin];
     for (const int32_t position : job.masks[i]) {
       if (bounds.empty() || bounds.back() != first + position) bounds.push_back(first + position);
       rows.push_back(bounds.size() - 1);
@@ -224,8 +282,9 @@ absl::Status EncodeLoop::FillMasks(const Tensor& hidden, const EncodeSlice& slic
     }
   }
   std::vector<float> vectors;
-  BEAMLINE_RETURN_IF_ERROR(PoolRows(hidden, bounds, Pooling::kMean, /*normalize=*/false, vectors));
-  const auto width = static_cast<size_t>(hidden.dim(-1));
+  BEAMLINE_RETURN_IF_ERROR(
+      PoolRows(encoded.hidden, bounds, Pooling::kMean, /*normalize=*/false, vectors));
+  const auto width = static_cast<size_t>(encoded.hidden.dim(-1));
   for (size_t mask = 0; mask < rows.size(); ++mask) {  // to the front, one behind the other
     std::copy_n(vectors.begin() + static_cast<std::ptrdiff_t>(rows[mask] * width), width,
                 vectors.begin() + static_cast<std::ptrdiff_t>(mask * width));
@@ -276,31 +335,39 @@ const float* EncodeLoop::Take(const EncodeSlice& slice, int32_t dimensions, cons
 
 void EncodeLoop::FinishCompleteJobs(Clock::time_point now) {
   for (const EncodeSlice& slice : builder_.slices()) {
-    EncodeJob& job = *slice.job;
-    if (job.done) continue;
+    int64_t num_tokens = 0;
     for (size_t i = slice.begin; i < slice.end; ++i) {
-      job.computed_tokens += static_cast<int64_t>(job.inputs[i].size());
+      num_tokens += static_cast<int64_t>(slice.job->inputs[i].size());
     }
-    CountServed(job.work.Reach(job.computed_tokens));
-    if (slice.end < job.inputs.size()) continue;
-    CountAnswer(job, now);
-    job.Finish(now);
+    CountComputed(*slice.job, num_tokens, slice.end - slice.begin, now);
   }
+}
+
+void EncodeLoop::CountComputed(EncodeJob& job, int64_t num_tokens, size_t num_inputs,
+                               Clock::time_point now) {
+  if (job.done) return;
+  job.computed_tokens += num_tokens;
+  job.num_computed += num_inputs;
+  CountServed(job.work.Reach(job.computed_tokens));
+  if (job.num_computed < job.inputs.size()) return;
+  CountAnswer(job, now);
+  job.Finish(now);
 }
 
 bool EncodeLoop::HasBegun() const { return !jobs_.begun().empty(); }
 
 void EncodeLoop::RemoveFinished() {
+  if (long_.has_value() && long_->slice.job->done) long_.reset();
   jobs_.RemoveDone([](std::unique_ptr<EncodeJob>) {});
 }
 
-void EncodeLoop::ReportBatch(Clock::time_point started, Clock::time_point ended) {
-  const EncoderBatch& batch = builder_.batch();
-  stats().encoded_tokens += batch.token_ids.size();
+void EncodeLoop::ReportStep(int32_t num_tokens, int32_t num_sequences, Clock::time_point started,
+                            Clock::time_point ended) {
+  stats().encoded_tokens += static_cast<uint64_t>(num_tokens);
   Report({.phase = StepReport::Phase::kEncode,
           .duration = ended - started,
-          .num_tokens = static_cast<int32_t>(batch.token_ids.size()),
-          .num_sequences = batch.num_sequences()},
+          .num_tokens = num_tokens,
+          .num_sequences = num_sequences},
          ended);
 }
 

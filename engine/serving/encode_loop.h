@@ -1,11 +1,15 @@
 // The step loop of an encoder, of a classifier's and of one that fills masks, too: work-conserving
 // batches by token budget, no timers. What has arrived when a step ends makes the next batch, by
-// priority, fair share and arrival; an input is never padded or split. A host's steps are short
-// while several clients ask, so that one's many inputs do not delay another's few
-// (docs/decisions/0053-short-steps.md).
+// priority, fair share and arrival; an input is never padded, and not split unless it is longer
+// than a step: then steps of it alone take turns with those of all others
+// (docs/decisions/0063-long-inputs-in-pieces.md). A host's steps are short while several clients
+// ask, so that one's many inputs do not delay another's few (docs/decisions/0053-short-steps.md).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,16 +21,19 @@
 #include "engine/scheduling/job_list.h"
 #include "engine/scheduling/recent_clients.h"
 #include "engine/serving/step_loop.h"
+#include "engine/serving/step_rate.h"
 #include "engine/transformer/transformer.h"
 
 namespace beamline {
 
-// Jobs have at least one input, each of 1 .. max_batch_tokens tokens.
+// Jobs have at least one input, each of 1 .. max_batch_tokens tokens, or of as many as
+// max_input_tokens where that is more.
 class EncodeLoop : public StepLoop<EncodeJob> {
  public:
   EncodeLoop(const StepLimits& limits, const LoopContext& context)
       : StepLoop(context),
         builder_(limits),
+        most_tokens_(limits.max_batch_tokens),
         most_rows_(limits.max_sequences),
         has_short_steps_(!context.backend.Records() && context.transformer.ranked() == nullptr) {}
 
@@ -39,16 +46,40 @@ class EncodeLoop : public StepLoop<EncodeJob> {
   void RunInPlace(absl::FunctionRef<bool()> may_compute);
 
  private:
+  // What comes while a slice is computed waits for its end, and slices lose little by being short.
+  static constexpr double kSecondsOfSlice = 0.03;
   // Between two batches of what another thread waits for in the meantime.
   static constexpr int kMostStepsInPlace = 8;
 
+  // The last hidden states of a batch, and where its inputs begin and end.
+  struct EncodedRows {
+    Tensor hidden;
+    std::span<const int32_t> offsets;
+  };
+  // The input that is computed in pieces.
+  struct LongJob {
+    EncodeSlice slice;
+    int32_t num_computed = 0;  // of its tokens
+    // Tokens that each of several other clients had in the batch before; else no bound.
+    int64_t share = std::numeric_limits<int64_t>::max();
+  };
+
   void Step(WorkBatch& posted);
+  void StepOfBatch(Clock::time_point now);
+  // A slice of the long input: kSecondsOfSlice, or what a full step of short inputs takes, or the
+  // share of each client in the batch before, whichever is the least.
+  void StepOfLong(Clock::time_point now);
+  // The same as tokens of short inputs.
+  int32_t TokensOfSlice() const;
+  void BeginLong();
+  void SetShareOfLong();
   // That the next step may have, about.
   int64_t StepTokens(Clock::time_point now);
-  absl::Status Compute();
+  // Gives the inputs of the slices their answers.
+  absl::Status Read(const EncodedRows& rows, std::span<const EncodeSlice> slices);
   // The vectors of adjacent slices that are pooled alike, one after the other: each call and each
   // transfer waits for the device, so there are as few as can be.
-  absl::Status Pool(const Tensor& hidden, std::span<const EncodeSlice> slices,
+  absl::Status Pool(const EncodedRows& rows, std::span<const EncodeSlice> slices,
                     std::vector<float>& vectors);
   // Whether a text's vector is what Dense modules make of its pooled one.
   bool PassesDense(const EncodeJob& job) const;
@@ -57,19 +88,26 @@ class EncodeLoop : public StepLoop<EncodeJob> {
                         bool normalize, std::vector<float>& vectors);
   // Gives the masks of a slice's inputs what may stand there. Only their own rows are read by the
   // head. A job whose logits are not finite fails.
-  absl::Status FillMasks(const Tensor& hidden, const EncodeSlice& slice);
+  absl::Status FillMasks(const EncodedRows& encoded, const EncodeSlice& slice);
   // Gives every input of a slice its vectors, which begin at `values`, and returns where the next
   // slice's begin. A job whose values are not finite fails.
   const float* Take(const EncodeSlice& slice, int32_t dimensions, const float* values);
   void FinishCompleteJobs(Clock::time_point now);
+  // So many more tokens and inputs of a job are computed; answers it when that is all.
+  void CountComputed(EncodeJob& job, int64_t num_tokens, size_t num_inputs, Clock::time_point now);
   // Whether some job waits for the rest of its inputs alone.
   bool HasBegun() const;
   void RemoveFinished();
-  void ReportBatch(Clock::time_point started, Clock::time_point ended);
+  void ReportStep(int32_t num_tokens, int32_t num_sequences, Clock::time_point started,
+                  Clock::time_point ended);
 
   JobList<EncodeJob> jobs_;
   EncodeStepBuilder builder_;
-  const int32_t most_rows_;  // that the transformer pools in one call
+  std::optional<LongJob> long_;
+  bool long_is_next_ = false;  // the last step was a batch's
+  StepRate long_rate_;         // of slices, for each of TokensOfSlice
+  const int32_t most_tokens_;  // of a step
+  const int32_t most_rows_;    // that the transformer pools in one call
   // Of the host alone: a GPU's steps are short, and ranks wait for each other in each.
   const bool has_short_steps_;
   RecentClients clients_;

@@ -89,6 +89,15 @@ std::vector<Part> PartsOf(const TransformerSpec& spec, DType activation_dtype,
       (spec.decoder->begins() || spec.decoder->ends())) {
     parts.push_back({&Activations::embedded, tokens, spec.decoder->projected_size, dtype});
   }
+  if (limits.max_input_tokens > 0) {
+    const StackSpec& encoder = *spec.encoder;
+    const int64_t positions = int64_t{limits.num_input_blocks()} * limits.block_size;
+    const int64_t rows = positions * encoder.num_kv_heads;
+    parts.push_back(
+        {&Activations::long_hidden, limits.max_input_tokens, encoder.hidden_size, dtype});
+    parts.push_back({&Activations::long_keys, rows, encoder.head_dim, dtype});
+    parts.push_back({&Activations::long_values, rows, encoder.head_dim, dtype});
+  }
   // Of what is built as a decoder alone, which may be served as an encoder.
   AppendBranches(spec.decoder.has_value() ? *spec.decoder : *spec.encoder, tokens, dtype, parts);
   if (spec.decoder.has_value() && spec.decoder->ends()) {

@@ -17,7 +17,7 @@ inline constexpr int64_t kLogitsPadding = 64;
 // T = max_batch_tokens, R = max_logits_rows, H = head_rows(), S = max_sequences; widths are the
 // larger of encoder and decoder, which never run at the same time. A step views the part that it
 // needs.
-struct Activations {
+struct ActivationTensors {
   Tensor hidden;  // [T, hidden_size], the residual stream
   // [T, hidden_size], what a branch reads of it behind a norm; a rank's columns of embeddings, of
   // projected_size too.
@@ -45,7 +45,13 @@ struct Activations {
   Tensor selected;  // [R, hidden_size]; decoders: the rows whose logits are wanted
   Tensor logits;    // [H, vocab_size] float32, rows padded to whole tiles; decoders
   Tensor pooled;    // [S, hidden_size] float32; encoders alone
+  // Where an input may be longer than a step, of L = max_input_tokens (long_input.h): its residual
+  // stream, [L, hidden_size], and the keys and values of one layer, [blocks of L positions,
+  // num_kv_heads, block_size, head_dim], as rows of head_dim.
+  Tensor long_hidden, long_keys, long_values;
+};
 
+struct Activations : ActivationTensors {
   std::vector<std::unique_ptr<Buffer>> buffers;  // own every Tensor above
 };
 

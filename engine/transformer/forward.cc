@@ -1,6 +1,8 @@
 // Long because it is the whole pass, what an encoder and a decoder do with each layer.
 #include "engine/transformer/forward.h"
 
+#include <utility>
+
 #include "base/check.h"
 #include "engine/transformer/float_conversion.h"
 
@@ -23,7 +25,7 @@ void ReadPages(const KvLayer& layer, const PagedContext& context, AttentionParam
 }  // namespace
 
 StackForward::StackForward(const StackSpec& spec, const StackWeights& weights,
-                           std::span<const KvLayer> cache, const Activations& activations,
+                           std::span<const KvLayer> cache, const ActivationTensors& activations,
                            Backend& backend, Communicator* communicator, Communicator* stages)
     : spec_(spec),
       weights_(weights),
@@ -43,6 +45,15 @@ Tensor StackForward::Encode(const PackedTokens& tokens) const {
     if (convolves && layer == 0) Convolve(stream);
   }
   return Leave(stream);
+}
+
+const NormWeights* StackForward::EncodeLayer(int layer, const DecoderInputs& piece,
+                                             const NormWeights* pending) const {
+  Stream stream = layer == 0 ? Enter(piece.tokens) : Stream{Hidden(piece.tokens.rows), pending};
+  CachedSelfAttention(layer, piece, stream);
+  FeedForward(layer, stream);
+  if (layer + 1 == spec_.num_layers) Leave(stream);
+  return stream.pending;
 }
 
 void StackForward::StoreMemory(const Tensor& memory, const int32_t* slots) const {
@@ -209,6 +220,9 @@ void StackForward::CachedSelfAttention(int layer, const DecoderInputs& inputs,
               project.slots = inputs.slots;
               ReadPages(cache_[layer], inputs.context, attention);
               attention.causal = spec_.causal;
+              if (inputs.scales_scores) {
+                attention.scale = std::exchange(project.query_scale, 1.0f);
+              }
               EditScores(layer, attention);
               backend_.ProjectHeads(project);
               backend_.Attention(attention);

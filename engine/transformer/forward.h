@@ -42,6 +42,9 @@ struct DecoderInputs {
   const int32_t* slots = nullptr;  // [num_rows], where each token's keys and values go
   PagedContext context;            // of self attention, this step's tokens included
   PagedContext memory;             // of cross attention
+  // Whether the scores of self attention are scaled, and not the queries: as an encoder's attention
+  // does where nothing else is done to queries (StackSpec::edits_heads).
+  bool scales_scores = false;
   // The tokens whose last hidden states are wanted, ascending; null: all of them.
   const int32_t* wanted = nullptr;  // [wanted_rows.num_rows]
   PackedRows wanted_rows;
@@ -54,7 +57,7 @@ class StackForward {
   // there are `stages` (stage.h) they are those of one stage: hidden states come from the one
   // before it, unless it begins the stack, and go to the one behind it, unless it ends the stack.
   StackForward(const StackSpec& spec, const StackWeights& weights, std::span<const KvLayer> cache,
-               const Activations& activations, Backend& backend, Communicator* communicator,
+               const ActivationTensors& activations, Backend& backend, Communicator* communicator,
                Communicator* stages);
 
   // The last hidden states of an encoder, [num_rows, hidden_size]; of a stage that does not end it
@@ -63,6 +66,12 @@ class StackForward {
   // Stores the keys and values that every layer of a decoder with cross attention makes of the
   // encoder's last hidden states, [num_rows, hidden_size], at `slots`, [num_rows].
   void StoreMemory(const Tensor& memory, const int32_t* slots) const;
+  // One layer over a piece of an input: a causal stack's, whose keys and values go through the
+  // cache as a decoder's. Before the first layer the piece is embedded, after the last one the
+  // rows of the residual stream are the last hidden states. `pending`: the norm that the layer
+  // before left to be applied, which it returned. REQUIRES: one rank, one stage.
+  const NormWeights* EncodeLayer(int layer, const DecoderInputs& piece,
+                                 const NormWeights* pending) const;
   // The wanted last hidden states of a decoder, [wanted_rows.num_rows, hidden_size], as the head
   // reads them, so that of projected ones [.., projected_size]; of a stage that does not end it as
   // Encode.
@@ -156,7 +165,7 @@ class StackForward {
   const StackSpec& spec_;
   const StackWeights& weights_;
   const std::span<const KvLayer> cache_;
-  const Activations& activations_;
+  const ActivationTensors& activations_;
   Backend& backend_;
   Communicator* const communicator_;
   Communicator* const stages_;

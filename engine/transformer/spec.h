@@ -258,6 +258,15 @@ struct TransformerSpec {
     return std::max(of(encoder), of(decoder));
   }
 
+  // Whether an input may be computed in pieces, layer by layer (long_input.h): of an encoder alone
+  // whose tokens see none after them, and nothing of their neighbours but keys and values.
+  bool computes_in_pieces() const {
+    return encoder.has_value() && !decoder.has_value() && encoder->causal &&
+           encoder->num_layers > 0 && encoder->type_table.empty() &&
+           encoder->disentangled.empty() && encoder->convolution.kernel_size == 0 &&
+           encoder->output_projection.weights.empty();
+  }
+
   std::string architecture;  // of config.json
   std::optional<StackSpec> encoder;
   std::optional<StackSpec> decoder;

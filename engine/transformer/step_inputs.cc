@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <utility>
 
 #include "base/check.h"
@@ -87,11 +88,10 @@ EncoderInputs StepInputs::PutEncoderBatch(const EncoderBatch& batch) {
 
   const IndexArrays::Array positions = arrays_.Add(num_tokens);
   for (size_t s = 0; s + 1 < batch.offsets.size(); ++s) {
-    int32_t next = stack.position_offset;
-    for (int32_t i = batch.offsets[s]; i < batch.offsets[s + 1]; ++i) {
-      const bool padding = batch.token_ids[i] == stack.padding_id;
-      positions.host[i] = padding ? stack.position_offset - 1 : next++;
-    }
+    const auto first = static_cast<size_t>(batch.offsets[s]);
+    const size_t count = static_cast<size_t>(batch.offsets[s + 1]) - first;
+    FillPositions(stack, std::span(batch.token_ids).subspan(first, count),
+                  positions.host.subspan(first, count));
   }
   inputs.tokens.positions = positions.device;
 
@@ -167,6 +167,39 @@ DecoderInputs StepInputs::PutStepBatch(const StepBatch& batch, const DeviceEdits
                             .token_ids = ids.device});
   }
   return inputs;
+}
+
+void StepInputs::FillPositions(const StackSpec& stack, std::span<const int32_t> ids,
+                               std::span<int32_t> positions) {
+  int32_t next = stack.position_offset;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    positions[i] = ids[i] == stack.padding_id ? stack.position_offset - 1 : next++;
+  }
+}
+
+DecoderInputs StepInputs::PutPiece(std::span<const int32_t> ids, std::span<const int32_t> positions,
+                                   int32_t begin) {
+  const auto count = static_cast<int32_t>(ids.size());
+  const int32_t end = begin + count;
+  BEAMLINE_CHECK(begin >= 0 && end <= limits_.max_input_tokens && positions.size() == ids.size());
+  arrays_.Clear();
+  encoder_offsets_.clear();
+  DecoderInputs piece;
+  const std::vector<int32_t> offsets = {0, count};
+  piece.tokens.rows = PutRows(offsets, ids.size());
+  piece.tokens.rows.first_row = begin;
+  piece.tokens.ids = PutTokenIds(ids, spec_->encoder->vocab_size).device;
+  piece.tokens.positions = arrays_.Add(positions);
+  const IndexArrays::Array slots = arrays_.Add(ids.size());
+  std::iota(slots.host.begin(), slots.host.end(), begin);
+  piece.slots = slots.device;
+  std::vector<int32_t> table(static_cast<size_t>(CeilDiv(end, limits_.block_size)));
+  std::iota(table.begin(), table.end(), 0);
+  piece.context = PutContext({&end, 1}, table, static_cast<int32_t>(table.size()),
+                             /*max_length=*/0, limits_.num_input_blocks());
+  piece.wanted_rows = piece.tokens.rows;
+  arrays_.Upload();
+  return piece;
 }
 
 const int32_t* StepInputs::PutOffsets(const EncoderBatch& batch) {

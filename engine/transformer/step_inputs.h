@@ -35,6 +35,13 @@ class StepInputs {
   DecoderInputs PutStepBatch(const StepBatch& batch, const DeviceEdits& edits,
                              std::span<const KvLayer> cache);
   const int32_t* PutOffsets(const EncoderBatch& batch);
+  // Rows `begin` .. of an encoder's input as far as `positions`, of that many rows, reaches:
+  // position i of the input is slot i of a cache that holds it alone.
+  DecoderInputs PutPiece(std::span<const int32_t> ids, std::span<const int32_t> positions,
+                         int32_t begin);
+  // Rows of the position table for the tokens of one input: [ids.size()].
+  static void FillPositions(const StackSpec& stack, std::span<const int32_t> ids,
+                            std::span<int32_t> positions);
 
  private:
   StepInputs(const TransformerSpec& spec, const StepLimits& limits, IndexArrays arrays,

@@ -18,6 +18,9 @@ struct StepLimits {
   // The running groups are divided into so many lanes, each of which may have a step under way: one
   // for each stage of a model whose layers are divided.
   int32_t num_lanes = 1;
+  // The longest input, where inputs may be longer than a step and are computed in pieces; 0: a step
+  // holds every input whole.
+  int32_t max_input_tokens = 0;
 
   // Logits rows that the head computes together: a step of more has them in pieces of so many.
   int32_t head_rows() const {
@@ -29,6 +32,8 @@ struct StepLimits {
   }
   // Logits rows of tokens that are computed together.
   int32_t max_verified_tokens() const { return std::min(head_rows(), max_batch_tokens); }
+  // Blocks of the keys and values of one layer for the longest input, where it is not 0.
+  int32_t num_input_blocks() const { return (max_input_tokens + block_size - 1) / block_size; }
   // Of the cache's blocks, those that admission keeps free for the running groups to grow into.
   int32_t watermark_blocks() const { return num_blocks / 32; }
 };

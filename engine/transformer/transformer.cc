@@ -7,6 +7,7 @@
 #include "engine/transformer/activations.h"
 #include "engine/transformer/decode_bucket.h"
 #include "engine/transformer/forward.h"
+#include "engine/transformer/long_input.h"
 #include "engine/transformer/shard.h"
 #include "engine/transformer/step_inputs.h"
 #include "engine/transformer/stream_scale.h"
@@ -41,7 +42,13 @@ class PlannedTransformer final : public Transformer {
       decoder_.emplace(*parts_->spec.decoder, *parts_->weights.decoder, parts_->cache.layers,
                        parts_->activations, backend, communicator, stages);
     }
+    if (limits.max_input_tokens > 0) {
+      long_input_.emplace(*parts_->spec.encoder, *parts_->weights.encoder, parts_->activations,
+                          limits, inputs_, backend);
+    }
   }
+
+  LongInput* long_input() override { return long_input_.has_value() ? &*long_input_ : nullptr; }
 
   std::span<const std::unique_ptr<Buffer>> activations() const override {
     return parts_->activations.buffers;
@@ -165,6 +172,7 @@ class PlannedTransformer final : public Transformer {
   Communicator* const stages_;
   std::optional<StackForward> encoder_;
   std::optional<StackForward> decoder_;
+  std::optional<LongInput> long_input_;
 };
 
 absl::Status CheckPositive(const char* name, int32_t value) {
@@ -172,10 +180,14 @@ absl::Status CheckPositive(const char* name, int32_t value) {
   return absl::InvalidArgumentError(fmt::format("{} is {}; it must be positive", name, value));
 }
 
-absl::Status CheckLimits(const TransformerSpec& spec, const StepLimits& limits) {
+absl::Status CheckLimits(const TransformerSpec& spec, const StepLimits& limits, bool has_ranks) {
   BEAMLINE_RETURN_IF_ERROR(CheckPositive("max_batch_tokens", limits.max_batch_tokens));
   BEAMLINE_RETURN_IF_ERROR(CheckPositive("max_sequences", limits.max_sequences));
   BEAMLINE_RETURN_IF_ERROR(CheckPositive("block_size", limits.block_size));
+  if (limits.max_input_tokens > 0 && (has_ranks || !spec.computes_in_pieces())) {
+    return absl::InvalidArgumentError(fmt::format(
+        "max_input_tokens is {}; it must be 0 for this model", limits.max_input_tokens));
+  }
   if (!spec.decoder.has_value()) return absl::OkStatus();
   BEAMLINE_RETURN_IF_ERROR(CheckPositive("max_logits_rows", limits.max_logits_rows));
   return CheckPositive("num_blocks", limits.num_blocks);
@@ -192,7 +204,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(
   const TransformerSpec spec = SpecIn(described, activation_dtype);
   BEAMLINE_RETURN_IF_ERROR(backend.SupportsHeadDim(spec.max_head_dim()));
   BEAMLINE_RETURN_IF_ERROR(backend.SupportsHiddenSize(spec.max_hidden_size()));
-  BEAMLINE_RETURN_IF_ERROR(CheckLimits(spec, limits));
+  BEAMLINE_RETURN_IF_ERROR(CheckLimits(spec, limits, communicator != nullptr || stage != nullptr));
   auto parts = std::make_unique<PlannedTransformer::Parts>();
   const Shard shard =
       communicator == nullptr ? Shard() : Shard{communicator->rank(), communicator->size()};

@@ -17,6 +17,7 @@
 
 namespace beamline {
 
+class LongInput;
 class RankedTransformer;
 
 // The stage of a model whose layers are divided, on one of its ranks.
@@ -112,8 +113,12 @@ class Transformer {
   // Copies whole cache blocks, in every layer.
   virtual void CopyBlocks(std::span<const BlockCopy> copies) = 0;
 
-  // What it computes in: nobody needs their content between a result that was read and the next
-  // call. Empty of what several ranks compute.
+  // Encoders whose inputs may be longer than a step (StepLimits::max_input_tokens): what computes
+  // such an input in pieces, between which the other calls may be made. Null: none is longer.
+  virtual LongInput* long_input() { return nullptr; }
+
+  // What it computes in: while no input is computed in pieces, their content is not needed between
+  // a result that was read and the next call. Empty of what several ranks compute.
   virtual std::span<const std::unique_ptr<Buffer>> activations() const { return {}; }
   // The key/value cache. Empty of what several ranks compute.
   virtual std::span<const std::unique_ptr<Buffer>> cache() const { return {}; }

@@ -29,6 +29,7 @@ struct Model {
   const char* folder;
   int num_ranks = 1;
   int num_stages = 1;
+  int max_batch_tokens = 4096;
 };
 
 void PrintTo(const Model& model, std::ostream* out) { *out << model.folder; }
@@ -40,6 +41,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Serve(const Model& model) {
   // A divided model is asked for by name: these sizes divide by no number that all have.
   one.tensor_parallel = one.pipeline_parallel = 1;
   one.device = TestDevice();
+  one.max_batch_tokens = model.max_batch_tokens;
   if (model.num_ranks * model.num_stages > 1)
     one = OnStages(one, model.num_stages, model.num_ranks);
   options.models = {one};
@@ -208,6 +210,13 @@ INSTANTIATE_TEST_SUITE_P(
                       Model{"opt-3x8-projected"}, Model{"bloom-3x8"}, Model{"falcon-3of1x8"},
                       Model{"falcon-3x8-alibi-rank"}, Model{"mixtral-4of2x6"},
                       Model{"qwen2_moe-4of2x6"}, Model{"qwen3_moe-4of2x6-rank"}));
+// Inputs of 17 to 24 tokens are longer than a step.
+INSTANTIATE_TEST_SUITE_P(
+    InPieces, ClassifyGoldenTest,
+    ::testing::Values(Model{"llama-4of2x6", 1, 1, 16}, Model{"mistral-4of2x6-rank", 1, 1, 16},
+                      Model{"gemma2-4of2x6-rank", 1, 1, 16}, Model{"gpt2-3x8", 1, 1, 16},
+                      Model{"bloom-3x8", 1, 1, 16}, Model{"falcon-3x8-alibi-rank", 1, 1, 16},
+                      Model{"opt-3x8-projected", 1, 1, 16}, Model{"mixtral-4of2x6", 1, 1, 16}));
 INSTANTIATE_TEST_SUITE_P(OnRanks, ClassifyGoldenTest,
                          ::testing::Values(Model{"bert-3x8", 3, 1}, Model{"roberta-3x8", 1, 2},
                                            Model{"bert-2x10-rank", 2, 2},

@@ -108,6 +108,59 @@ TEST(MakeStepLimitsTest, TheLongestCachedSequenceIsWhatTheBytesHold) {
   EXPECT_EQ(LongestCached({}, encoder, DType::kFloat32, {.usual = 0, .most = kPlenty}), 0);
 }
 
+ModelDescription CausalEncoder() {
+  ModelDescription description;
+  description.spec.encoder = Stack();
+  description.spec.encoder->causal = true;
+  description.spec.vocab_size = 1000;
+  return description;
+}
+
+// Of a causal encoder no step has more than the setting says.
+TEST(MakeStepLimitsTest, InputsLongerThanAStepAreComputedInPieces) {
+  const StepLimits limits = Limits({.max_batch_tokens = 16, .max_sequences = 70}, CausalEncoder());
+  EXPECT_EQ(limits.max_batch_tokens, 16);
+  EXPECT_EQ(limits.max_input_tokens, kPositions);
+  EXPECT_EQ(limits.num_input_blocks(), 7);
+  for (const int32_t enough : {kPositions, kPositions + 1}) {
+    const StepLimits whole = Limits({.max_batch_tokens = enough}, CausalEncoder());
+    EXPECT_EQ(whole.max_batch_tokens, enough);
+    EXPECT_EQ(whole.max_input_tokens, 0);
+    EXPECT_EQ(whole.num_input_blocks(), 0);
+  }
+}
+
+TEST(MakeStepLimitsTest, OtherEncodersHaveTheirLongestInputInAStep) {
+  ModelDescription description = CausalEncoder();
+  const auto expect_whole = [&](const ModelOptions& options) {
+    EXPECT_FALSE(ComputesInPieces(description.spec, options));
+    EXPECT_EQ(Limits(options, description).max_batch_tokens, kPositions);
+    EXPECT_EQ(Limits(options, description).max_input_tokens, 0);
+  };
+  const ModelOptions options = {.max_batch_tokens = 16, .max_sequences = 2};
+  EXPECT_TRUE(ComputesInPieces(description.spec, options));
+  ModelOptions ranks = options;
+  ranks.tensor_parallel = 2;
+  expect_whole(ranks);
+  ModelOptions stages = options;
+  stages.pipeline_parallel = 2;
+  expect_whole(stages);
+  description.spec.encoder->causal = false;
+  expect_whole(options);
+  description = CausalEncoder();
+  description.spec.encoder->num_layers = 0;
+  expect_whole(options);
+  description = CausalEncoder();
+  description.spec.encoder->convolution.kernel_size = 3;
+  expect_whole(options);
+  description = CausalEncoder();
+  description.spec.encoder->disentangled.table = "relative";
+  expect_whole(options);
+  description = Translator();
+  description.spec.encoder->causal = true;
+  EXPECT_FALSE(ComputesInPieces(description.spec, options));
+}
+
 TEST(MakeStepLimitsTest, TheModelsOwnDecodingFits) {
   ModelDescription description = Translator();
   description.generation.num_beams = 6;

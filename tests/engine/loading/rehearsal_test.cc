@@ -16,6 +16,7 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/models/models.h"
 #include "engine/transformer/decode_bucket.h"
+#include "engine/transformer/long_input.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/engine/demo_engine.h"
 #include "tests/engine/late_replica.h"
@@ -39,9 +40,9 @@ std::vector<std::string> Generators() {
 }
 
 // max_positions 0: the model's own.
-std::unique_ptr<Transformer> Load(const std::string& name, const StepLimits& limits,
-                                  Backend& backend, int32_t max_positions = 0) {
-  const auto checkpoint = Checkpoint::Open(Demo(name).folder);
+std::unique_ptr<Transformer> LoadFolder(const std::string& folder, const StepLimits& limits,
+                                        Backend& backend, int32_t max_positions = 0) {
+  const auto checkpoint = Checkpoint::Open(folder);
   EXPECT_TRUE(checkpoint.ok()) << checkpoint.status();
   const auto description = DescribeModel(**checkpoint);
   EXPECT_TRUE(description.ok()) << description.status();
@@ -52,6 +53,11 @@ std::unique_ptr<Transformer> Load(const std::string& name, const StepLimits& lim
   auto transformer = Transformer::Create(spec, **checkpoint, DType::kFloat32, limits, backend);
   EXPECT_TRUE(transformer.ok()) << transformer.status();
   return *std::move(transformer);
+}
+
+std::unique_ptr<Transformer> Load(const std::string& name, const StepLimits& limits,
+                                  Backend& backend, int32_t max_positions = 0) {
+  return LoadFolder(Demo(name).folder, limits, backend, max_positions);
 }
 
 std::map<std::string, size_t> Usage(const Backend& backend) {
@@ -115,6 +121,23 @@ TEST(RehearseLargestTest, StepsAreAsLargeAsTheLimitsAllow) {
       EXPECT_EQ(backend.largest(), expected);
     }
   }
+}
+
+// Of inputs that are longer than a step the longest one.
+TEST(RehearseLargestTest, ComputesTheLargestPiecesOfALongInput) {
+  constexpr StepLimits kLimits = {
+      .max_batch_tokens = 16, .max_sequences = 3, .max_input_tokens = 64};
+  LateBackend backend(1);
+  const auto transformer =
+      LoadFolder(std::string(BEAMLINE_SOURCE_DIR) + "/tests/golden/random/qwen3-6of2x6-embed",
+                 kLimits, backend);
+  ASSERT_TRUE(RehearseLargest(kLimits, *transformer, backend).ok());
+  EXPECT_EQ(backend.largest().tokens, kLimits.max_batch_tokens);
+  ASSERT_NE(transformer->long_input(), nullptr);
+  ASSERT_TRUE(transformer->long_input()->done());
+  EXPECT_EQ(transformer->long_input()->hidden().dim(0), kLimits.max_input_tokens);
+  backend.BreakAfter(-1);
+  EXPECT_EQ(RehearseLargest(kLimits, *transformer, backend).code(), absl::StatusCode::kUnavailable);
 }
 
 TEST(RehearseLargestTest, NothingOfThemStays) {

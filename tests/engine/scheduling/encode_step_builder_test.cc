@@ -103,6 +103,55 @@ TEST_F(EncodeStepBuilderTest, AStepIsAsShortAsItsInputsAllow) {
   EXPECT_EQ(Build(5).num_sequences(), 0);
 }
 
+class LongSlicesTest : public EncodeStepBuilderTest {
+ protected:
+  // Returns the job whose long input was started, or null.
+  const EncodeJob* BuildWithLong(bool takes_long = true) {
+    builder_.Build(jobs_, Clock::time_point(), std::numeric_limits<int64_t>::max(), takes_long);
+    const auto& slice = builder_.long_slice();
+    return slice.has_value() ? slice->job : nullptr;
+  }
+};
+
+TEST_F(LongSlicesTest, GoByThemselvesBesideTheOthersOfTheJob) {
+  EncodeJob& job = Add({2, 11, 3, 4});
+  EXPECT_EQ(BuildWithLong(), &job);
+  EXPECT_EQ(builder_.long_slice()->begin, 1u);
+  EXPECT_EQ(builder_.long_slice()->end, 2u);
+  EXPECT_EQ(builder_.batch().token_ids, (std::vector<int32_t>{1, 1, 3, 3, 3, 4, 4, 4, 4}));
+  ASSERT_EQ(builder_.slices().size(), 2u);
+  EXPECT_EQ(builder_.slices()[0].end, 1u);
+  EXPECT_EQ(builder_.slices()[1].begin, 2u);
+  EXPECT_EQ(builder_.slices()[1].first, 1);
+  EXPECT_EQ(job.num_started, 4u);
+  EXPECT_EQ(job.rank.fair_tag, 20);
+  EXPECT_EQ(jobs_.begun().size(), 1u);
+}
+
+TEST_F(LongSlicesTest, ArePassedWhileTheyWait) {
+  EncodeJob& first = Add({12});
+  EncodeJob& second = Add({13, 1});
+  EncodeJob& third = Add({3});
+  EXPECT_EQ(BuildWithLong(), &first);
+  EXPECT_EQ(builder_.batch().token_ids, (std::vector<int32_t>{4, 4, 4}));
+  EXPECT_TRUE(builder_.batch().num_sequences() == 1 && third.begun());
+  EXPECT_FALSE(second.begun());
+  Add({2});
+  EXPECT_EQ(BuildWithLong(/*takes_long=*/false), nullptr);
+  EXPECT_EQ(builder_.batch().token_ids, (std::vector<int32_t>{5, 5}));
+  EXPECT_FALSE(second.begun());
+  EXPECT_EQ(BuildWithLong(), &second);
+  EXPECT_EQ(builder_.batch().token_ids, (std::vector<int32_t>{3}));
+  EXPECT_EQ(BuildWithLong(), nullptr);
+}
+
+TEST_F(LongSlicesTest, TheHigherPriorityIsFirst) {
+  EncodeJob& low = Add({12});
+  EncodeJob& high = Add({11}, /*priority=*/1);
+  EXPECT_EQ(BuildWithLong(), &high);
+  EXPECT_EQ(BuildWithLong(), &low);
+}
+
 TEST(StepTokensTest, AreOfTheTimeThatClientsHaveWhereSeveralAsk) {
   constexpr auto kTokens = &EncodeStepBuilder::TokensOfStep;
   constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
