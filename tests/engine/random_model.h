@@ -1,5 +1,5 @@
-// The random checkpoints of tests/golden/random with tokenizers that fit them, so that the engine
-// serves them.
+// The random checkpoints of tests/golden/random, and of other folders beside it, with tokenizers
+// that fit them, so that the engine serves them.
 #pragma once
 
 #include <algorithm>
@@ -23,12 +23,12 @@ inline nlohmann::json FirstTokens(int32_t size) {
 }
 
 // A translator whose two sides have vocabularies of their own. `late_id`: of a special token
-// "<late>", which vocab.json lacks; -1: none.
+// "<late>", which vocab.json lacks; -1: none. `set`: the folder in tests/golden.
 class RandomTranslator : public LinkedModel {
  public:
   RandomTranslator(const std::string& name, int32_t source_size, int32_t target_size,
-                   int32_t late_id = -1)
-      : LinkedModel("tests/golden/random/" + name) {
+                   int32_t late_id = -1, const std::string& set = "random")
+      : LinkedModel("tests/golden/" + set + "/" + name) {
     const std::filesystem::path demo = BEAMLINE_SOURCE_DIR "/models/translate-en-de";
     Link(demo / "source.spm");
     Link(demo / "target.spm");
@@ -47,8 +47,9 @@ class RandomTranslator : public LinkedModel {
 // with `with_template`.
 class RandomStack : public LinkedModel {
  public:
-  RandomStack(const std::string& name, int32_t size, bool with_template)
-      : LinkedModel("tests/golden/random/" + name) {
+  RandomStack(const std::string& name, int32_t size, bool with_template,
+              const std::string& set = "random")
+      : LinkedModel("tests/golden/" + set + "/" + name) {
     nlohmann::json vocabulary = {{"<unk>", 0}, {"<b>", 1}, {"<e>", 2}};
     for (int32_t id = 3; id < size; ++id) {
       const std::string token = id < 29 ? std::string(1, static_cast<char>('a' + id - 3))

@@ -53,19 +53,24 @@ class Checkpoint:
                 break
         return kept
 
-    def start(self, input_ids):
-        """How many leading ids of generate()'s answer were given: the prompt, or the decoder start token."""
-        return len(input_ids) if self.kind == "decoder" else 1
+    def start(self, input_ids, options=()):
+        """How many leading ids of generate()'s answer were given: the prompt, or the decoder's inputs."""
+        if self.kind == "decoder":
+            return len(input_ids)
+        return len(options["decoder_input_ids"]) if "decoder_input_ids" in options else 1
 
     def generate(self, model, input_ids, **options):
         ids = torch.tensor([input_ids])
+        if "decoder_input_ids" in options:
+            options["decoder_input_ids"] = torch.tensor([options["decoder_input_ids"]])
         return model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False,
                               return_dict_in_generate=True, **options)
 
     def greedy(self, model, input_ids, **limits):
-        """ids, their log-probabilities, the five best first tokens and the smallest gap of the two best logits."""
+        """ids, their log-probabilities, the five best first tokens and the smallest gap of the two best logits.
+        `limits` may have `decoder_input_ids`, a list, here and in beams()."""
         answer = self.generate(model, input_ids, num_beams=1, output_logits=True, **limits)
-        ids = self.cut(answer.sequences[0].tolist(), self.start(input_ids))
+        ids = self.cut(answer.sequences[0].tolist(), self.start(input_ids, limits))
         logprobs = [step[0].log_softmax(-1) for step in answer.logits]
         best = [step[0].topk(2).values.tolist() for step in answer.logits]
         first = logprobs[0].topk(5)
@@ -78,7 +83,7 @@ class Checkpoint:
         """Hypotheses, best first. score = sum of log-probabilities / (number of ids) ** length_penalty."""
         answer = self.generate(model, input_ids, num_beams=num_beams, num_return_sequences=num_return,
                                output_scores=True, **options)
-        start = self.start(input_ids)
+        start = self.start(input_ids, options)
         return [{"ids": self.cut(ids, start), "score": float("%.9g" % score)}
                 for ids, score in zip(answer.sequences.tolist(), answer.sequences_scores.tolist())]
 
