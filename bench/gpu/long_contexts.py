@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Long prompts beside streams, and long contexts as shipped, of an 8B Llama shape with random weights in bfloat16.
 
-usage: long_contexts.py --bin FOLDER --out FILE.json [--layers N] [--positions N] [--gpu-memory-bytes N] [PART ...]
+usage: long_contexts.py --bin FOLDER --out FILE.json [--layers N] [--positions N] [--gpu-memory-bytes N] [--tiny] [PART ...]
 
 Parts (default: all):
   start    the server starts with default settings in --gpu-memory-bytes; its memory by use, and what its log says
@@ -25,19 +25,22 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.error
 import urllib.request
 
-VOCABULARY, HIDDEN, INNER, HEADS, KV_HEADS, HEAD_DIM = 128256, 4096, 14336, 32, 8, 128
+VOCABULARY, HEADS, KV_HEADS = 128256, 32, 8
+SHAPE, TINY = (4096, 14336, 128), (256, 512, 8)  # hidden, inner, head
 RATES = (38.6, 44.7, 54.0, 61.9)
 
 
-def write_checkpoint(folder, layers, positions):
+def write_checkpoint(folder, layers, positions, shape):
     import torch
     from safetensors.torch import save_file
 
+    hidden, inner, head_dim = shape
     os.makedirs(folder)
-    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": HIDDEN, "intermediate_size": INNER,
-              "num_hidden_layers": layers, "num_attention_heads": HEADS, "num_key_value_heads": KV_HEADS, "head_dim": HEAD_DIM,
+    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": hidden, "intermediate_size": inner,
+              "num_hidden_layers": layers, "num_attention_heads": HEADS, "num_key_value_heads": KV_HEADS, "head_dim": head_dim,
               "vocab_size": VOCABULARY, "max_position_embeddings": positions, "rms_norm_eps": 1e-5, "rope_theta": 500000.0,
               "hidden_act": "silu", "tie_word_embeddings": False, "torch_dtype": "bfloat16", "bos_token_id": 1, "eos_token_id": 2}
     with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
@@ -53,7 +56,7 @@ def write_checkpoint(folder, layers, positions):
         values = torch.randn(rows, columns, generator=generator, device=device, dtype=torch.bfloat16)
         return (values * (gain * columns ** -0.5)).cpu()
 
-    ones, weight_map = torch.ones(HIDDEN, dtype=torch.bfloat16), {}
+    ones, weight_map = torch.ones(hidden, dtype=torch.bfloat16), {}
 
     def save(name, tensors):
         save_file(tensors, os.path.join(folder, name), metadata={"format": "pt"})
@@ -62,15 +65,15 @@ def write_checkpoint(folder, layers, positions):
     for layer in range(layers):
         prefix = f"model.layers.{layer}."
         save(f"layer-{layer}.safetensors", {
-            prefix + "self_attn.q_proj.weight": matrix(HEADS * HEAD_DIM, HIDDEN, 2.0),
-            prefix + "self_attn.k_proj.weight": matrix(KV_HEADS * HEAD_DIM, HIDDEN, 2.0),
-            prefix + "self_attn.v_proj.weight": matrix(KV_HEADS * HEAD_DIM, HIDDEN),
-            prefix + "self_attn.o_proj.weight": matrix(HIDDEN, HEADS * HEAD_DIM),
-            prefix + "mlp.gate_proj.weight": matrix(INNER, HIDDEN), prefix + "mlp.up_proj.weight": matrix(INNER, HIDDEN),
-            prefix + "mlp.down_proj.weight": matrix(HIDDEN, INNER),
+            prefix + "self_attn.q_proj.weight": matrix(HEADS * head_dim, hidden, 2.0),
+            prefix + "self_attn.k_proj.weight": matrix(KV_HEADS * head_dim, hidden, 2.0),
+            prefix + "self_attn.v_proj.weight": matrix(KV_HEADS * head_dim, hidden),
+            prefix + "self_attn.o_proj.weight": matrix(hidden, HEADS * head_dim),
+            prefix + "mlp.gate_proj.weight": matrix(inner, hidden), prefix + "mlp.up_proj.weight": matrix(inner, hidden),
+            prefix + "mlp.down_proj.weight": matrix(hidden, inner),
             prefix + "input_layernorm.weight": ones.clone(), prefix + "post_attention_layernorm.weight": ones.clone()})
-    save("rest.safetensors", {"model.embed_tokens.weight": matrix(VOCABULARY, HIDDEN, HIDDEN ** 0.5),
-                              "lm_head.weight": matrix(VOCABULARY, HIDDEN, 2.0), "model.norm.weight": ones.clone()})
+    save("rest.safetensors", {"model.embed_tokens.weight": matrix(VOCABULARY, hidden, hidden ** 0.5),
+                              "lm_head.weight": matrix(VOCABULARY, hidden, 2.0), "model.norm.weight": ones.clone()})
     with open(os.path.join(folder, "model.safetensors.index.json"), "w", encoding="utf-8") as file:
         json.dump({"metadata": {}, "weight_map": weight_map}, file)
 
@@ -78,7 +81,7 @@ def write_checkpoint(folder, layers, positions):
 class Server:
     def __init__(self, options, folder, settings="", limited=False):
         self.log = tempfile.TemporaryFile("w+")
-        command = [os.path.join(options.bin, "beamline-server"), "--model", f"m={folder},dtype=bfloat16{settings}", "--device", options.device,
+        command = [os.path.join(options.bin, "beamline-server"), "--model", f"m={folder},dtype={options.dtype}{settings}", "--device", options.device,
                    "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0",
                    "--max-receive-bytes", str(64 << 20)]
         if limited:
@@ -94,8 +97,7 @@ class Server:
         self.start_s = time.monotonic() - begin
         self.address = re.search(r"serving on ([^ ,]+)", line).group(1)
         self.metrics_url = re.search(r"metrics (http://[^) ,]+)", line).group(1)
-        self.http = re.search(r"(?:HTTP|OpenAI)[^)]*?(127\.0\.0\.1:\d+)", line)
-        self.http = self.http.group(1) if self.http else None
+        self.http = re.search(r"http ([^) ,]+)", line).group(1)
         self.line = line.strip()
         threading.Thread(target=self.process.stdout.read, daemon=True).start()
 
@@ -125,7 +127,7 @@ class Server:
     def complete(self, ids, count):
         """ids, their log-probabilities, and the seconds to the first of them and to the last."""
         body = {"model": "m", "prompt": ids, "max_tokens": count, "temperature": 0, "logprobs": 1, "stream": True,
-                "ignore_eos": True, "return_tokens_as_token_ids": True}
+                "ignore_eos": True}
         request = urllib.request.Request(f"http://{self.http}/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
         begin, first, tokens, values = time.monotonic(), None, [], []
         try:
@@ -214,7 +216,7 @@ def gap(options, folder):
 
 def rate(options, folder):
     found = {}
-    for name, settings in (("max_gap_ms 50", ",max_batch_tokens=2048"), ("unbounded", ",max_gap_ms=0,max_batch_tokens=40960,max_model_len=40960")):
+    for name, settings in (("max_gap_ms 50", ",max_batch_tokens=2048"), ("unbounded", f",max_gap_ms=0,max_batch_tokens=40960,max_model_len={min(40960, options.positions)}")):
         with Server(options, folder, ",prefix_cache=false" + settings) as server:
             for offered in options.rates:
                 report = os.path.join(options.scratch, "rate.json")
@@ -234,6 +236,8 @@ def main():
     parser.add_argument("--bin", required=True, metavar="FOLDER")
     parser.add_argument("--out", required=True, metavar="FILE.json")
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument("--tiny", action="store_true", help="a small stand-in, for dry runs")
     parser.add_argument("--layers", type=int, default=32)
     parser.add_argument("--positions", type=int, default=131072)
     parser.add_argument("--long-prompt", type=int, default=100000)
@@ -248,7 +252,7 @@ def main():
         folder = options.checkpoint or os.path.join(options.scratch, "m")
         if not os.path.exists(folder):
             begin = time.monotonic()
-            write_checkpoint(folder, options.layers, options.positions)
+            write_checkpoint(folder, options.layers, options.positions, TINY if options.tiny else SHAPE)
             print(f"checkpoint written in {time.monotonic() - begin:.0f} s", flush=True)
         for name in options.parts or PARTS:
             begin = time.monotonic()

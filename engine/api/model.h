@@ -76,7 +76,8 @@ struct ModelOptions {
   int32_t tensor_parallel = 1;         // ranks that compute the model together, a part each
   int32_t pipeline_parallel = 1;       // stages that compute it one behind the other, layers each
   int32_t max_queued_requests = 4096;  // accepted and not yet running; more is RESOURCE_EXHAUSTED
-  // Of the requests that wait, the tokens that are to be read; 0: what 256 full steps read.
+  // Of the requests that wait, the tokens that are to be read; 0: what 256 full steps read, and
+  // eight of the longest inputs at least.
   int64_t max_queued_tokens = 0;
   // Whether loading runs the usual steps once, so that the first requests need not wait for what a
   // device does when it meets them: "true", "false"; "auto": on a GPU. "true" on a CPU gives the

@@ -149,7 +149,7 @@ inline constexpr std::array kModelSettings = {
     ModelSetting{.name = "max_queued_tokens",
                  .member = &ModelOptions::max_queued_tokens,
                  .help = "to be read, of requests that wait; more are RESOURCE_EXHAUSTED; 0: what "
-                         "256 full steps read",
+                         "256 full steps read, and eight of the longest inputs at least",
                  .min = 0,
                  .max = int64_t{1} << 50},
     ModelSetting{.name = "warm_up",

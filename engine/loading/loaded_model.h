@@ -65,9 +65,9 @@ struct ModelFacts {
   }
   // What options.max_queued_tokens means.
   int64_t max_queued_tokens() const {
-    constexpr int64_t kSteps = 256;
-    return options.max_queued_tokens > 0 ? options.max_queued_tokens
-                                         : kSteps * limits.max_batch_tokens;
+    constexpr int64_t kSteps = 256, kLongest = 8;
+    if (options.max_queued_tokens > 0) return options.max_queued_tokens;
+    return std::max(kSteps * limits.max_batch_tokens, kLongest * info.max_input_tokens);
   }
   // Steps that an input of so many tokens takes, about, which is longer than one.
   int64_t StepsOfLong(int32_t num_tokens) const {

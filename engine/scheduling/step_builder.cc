@@ -64,13 +64,15 @@ void StepBuilder::AddChunks(const StepPlan& plan, std::span<Group* const> groups
     Chunk& chunk = chunks_.emplace_back();
     chunk.planned = planned;
     chunk.end = state.num_computed + planned.num_tokens;
-    const bool decodes = state.num_computed > 0 && planned.num_tokens == state.num_logits;
+    Group& group = *groups[planned.group];
+    const bool in_prompt = group.encoder_ids.empty() && chunk.end <= group.prompt_tokens;
+    const bool decodes = states[planned.group].generates && !in_prompt && state.num_computed > 0 &&
+                         planned.num_tokens == state.num_logits;
     (decodes ? num_decode_rows_ : num_prefill_tokens_) += planned.num_tokens;
     const int32_t needed = CeilDiv(chunk.end, block_size);
     max_blocks_ = std::max({max_blocks_, needed, state.num_blocks});
     step_batch_.query_offsets.push_back(step_batch_.query_offsets.back() + planned.num_tokens);
     // What takes blocks, or makes one a prefix for others, happens here.
-    Group& group = *groups[planned.group];
     const bool ends_block = chunk.end / block_size > state.num_computed / block_size;
     if (needed <= state.num_blocks && !state.shared_tail && (!ends_block || cache.IsApart(group))) {
       continue;
