@@ -192,7 +192,8 @@ def summary_of(report):
     found = {key: total[key] for key in keep if key in total}
     for value in found.values():
         if isinstance(value, dict):
-            for bulky in ("histogram", "buckets", "counts"):
+            value["longest_ms"] = [[round(limit / 1e6, 1), count] for limit, count in value.get("buckets_ns", [])[-8:]]
+            for bulky in ("histogram", "buckets_ns", "counts"):
                 value.pop(bulky, None)
     return found
 
@@ -210,7 +211,8 @@ def gap(options, folder):
                 firsts.append(server.complete(prompt_of(10 + number, 16000), 2)[2])
                 time.sleep(0.5)
             print(running.communicate()[0][-1800:], flush=True)
-            found[name] = {"first_token_s": firsts, "streams": summary_of(report), "memory_bytes": memory_of(server)}
+            found[name] = {"first_token_s": firsts, "streams": summary_of(report), "memory_bytes": memory_of(server),
+                           "steps": [line for line in server.metric("beamline_step_seconds_bucket") if "mixed" in line]}
     return found
 
 

@@ -5,10 +5,11 @@
 namespace beamline {
 namespace {
 
-// Of what was measured before, at each step. Longer times are believed sooner than shorter ones.
+// Of what was measured before, at each step. Longer times are believed sooner than shorter ones: the
+// next prompt may be the one that comes late in its context.
 constexpr double kKeptDecode = 0.9;
 constexpr double kKeptOfShorter = 0.25;
-constexpr double kKeptOfLonger = 0.8;
+constexpr double kKeptOfLonger = 0.9;
 // The least share of a mixed step's time that its prompt tokens are taken to cause.
 constexpr double kLeastShare = 0.1;
 
@@ -24,6 +25,9 @@ void PieceSize::AddStep(int32_t prompt_tokens, int32_t decode_tokens, double sec
     decode_seconds_ = Blend(kKeptDecode, decode_seconds_, seconds);
     return;
   }
+  const int32_t size = decode_tokens > 0 ? BesideDecoding() : Alone();
+  const bool is_short = decode_tokens == 0 || seconds < kAim * max_gap_;
+  if (token_seconds_ > 0 && is_short && prompt_tokens < size / 2) return;
   const double decoding = decode_tokens > 0 ? decode_seconds_ : 0;
   const double now = std::max(seconds - decoding, kLeastShare * seconds) / prompt_tokens;
   token_seconds_ =

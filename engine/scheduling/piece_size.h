@@ -3,7 +3,8 @@
 //
 // A step takes about what a step without prompts takes, and some time for each prompt token. That
 // time is measured where it is used: it grows with the context, and differs between one token and
-// a thousand. The size is corrected from step to step, so that the steps come to take the gap.
+// a thousand, so that steps with less than half of a piece do not count. The size is corrected from
+// step to step, so that the steps come to take the gap.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,9 @@
 #include "engine/scheduling/planner.h"
 
 #include <algorithm>
+#include <optional>
 
+#include "absl/container/flat_hash_set.h"
 #include "base/check.h"
 #include "base/math.h"
 #include "engine/scheduling/prompt_shares.h"
@@ -142,6 +144,18 @@ class Planner {
     demanded_ += tokens;
   }
 
+  // Whether something of the client's runs, or is admitted.
+  bool Runs(std::string_view client) {
+    if (!running_clients_.has_value()) {
+      running_clients_.emplace();
+      for (const GroupState& group : groups_) {
+        if (group.running) running_clients_->insert(group.client);
+      }
+      for (const int32_t index : plan_.admit) running_clients_->insert(groups_[index].client);
+    }
+    return running_clients_->contains(client);
+  }
+
   bool IsSharing(std::string_view client) const {
     return std::ranges::find(demands_, client, &PromptDemand::client) != demands_.end();
   }
@@ -234,7 +248,8 @@ class Planner {
     bool alone = used_rows == 0;
     for (const int32_t index : waiting) {
       const GroupState& group = groups_[index];
-      if (used_rows >= width_ || group.max_rows > limits_.max_sequences - used_rows) return;
+      if (group.max_rows > limits_.max_sequences - used_rows) return;
+      if (used_rows >= width_ && Runs(group.client)) continue;
       if (free_tokens_ == 0) return;
       if (demanded_ >= PromptTokensLeft()) {  // a client's first prompt shares, its others wait
         if (IsSharing(group.client)) continue;
@@ -252,6 +267,7 @@ class Planner {
       }
       rows_of_lanes_[lane] += group.max_rows;
       used_rows += group.max_rows;
+      if (running_clients_.has_value()) running_clients_->insert(group.client);
       alone = false;
     }
   }
@@ -316,6 +332,7 @@ class Planner {
   std::vector<int32_t> prompts_;
   std::vector<PromptDemand> demands_;  // of each
   int64_t demanded_ = 0;               // by all of them
+  std::optional<absl::flat_hash_set<std::string_view>> running_clients_;  // from the width on
   int32_t num_sharing_ = 0;            // admitted though others use the whole step
 };
 

@@ -89,7 +89,8 @@ struct PromptTokens {
 
 struct StepOptions {
   int32_t lane = 0;
-  int32_t width = std::numeric_limits<int32_t>::max();  // running rows below which groups start
+  // Running rows below which groups start. One of a client of which nothing runs starts above it.
+  int32_t width = std::numeric_limits<int32_t>::max();
   PromptTokens prompt_tokens;
 };
 

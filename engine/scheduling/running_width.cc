@@ -16,6 +16,8 @@ void RunningWidth::Sums::Merge(double share, const Sums& other) {
     times[i] = share * times[i] + other.times[i];
   }
   squares = share * squares + other.squares;
+  sequences = share * sequences + other.sequences;
+  further_tokens = share * further_tokens + other.further_tokens;
   steps = share * steps + other.steps;
 }
 
@@ -26,7 +28,10 @@ void RunningWidth::AddStep(int32_t sequences, int32_t tokens, double seconds) {
   const double count = sequences;
   const Row terms = {1 / count, 1, std::max(0, tokens - sequences) / count};
   const double time = seconds / count;
-  Sums step = {.squares = time * time, .steps = 1};
+  Sums step = {.squares = time * time,
+               .steps = 1,
+               .sequences = count,
+               .further_tokens = static_cast<double>(std::max(0, tokens - sequences))};
   for (size_t i = 0; i < kTerms; ++i) {
     for (size_t j = 0; j < kTerms; ++j) step.products[i][j] = terms[i] * terms[j];
     step.times[i] = terms[i] * time;
@@ -76,8 +81,9 @@ RunningWidth::Fit RunningWidth::Solve() const {
     explained += terms[i] * all.times[i];
   }
   const double variance = std::max(0.0, all.squares - explained) / all.steps;
-  // A sequence more brings its share of the further tokens.
-  const double further = all.products[1][2] / all.products[1][1];
+  // A sequence more brings its share of the further tokens: of all of them, since the steps of one
+  // long prompt that comes alone have thousands for one sequence.
+  const double further = all.further_tokens / all.sequences;
   Fit fit = {.fixed = std::max(0.0, terms[0]),
              .fixed_error = std::sqrt(variance * std::max(0.0, rows[0][kTerms])),
              .each = terms[1] + std::max(0.0, terms[2]) * further,

@@ -76,6 +76,8 @@ class RunningWidth {
     Row times = {};
     double squares = 0;
     double steps = 0;
+    double sequences = 0;
+    double further_tokens = 0;
 
     // Counts a `share` of them, and those of `other`.
     void Merge(double share, const Sums& other);

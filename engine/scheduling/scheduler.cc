@@ -32,8 +32,10 @@ void Scheduler::Plan(Clock::time_point now, int32_t lane, bool may_admit,
     if (group->running) planned_.push_back(group.get());
   }
   // Under load most groups wait for rows: no more of them are looked at than there are rows for.
-  const int32_t free_rows = std::min(limits_.max_sequences, width_) - num_reserved_rows();
-  if (may_admit && free_rows > 0) FindNext(now, free_rows);
+  const int32_t reserved = num_reserved_rows();
+  const int32_t free_rows = limits_.max_sequences - reserved;
+  const int32_t wanted = std::max(0, width_ - reserved) + kAboveWidth;
+  if (may_admit && free_rows > 0) FindNext(now, std::min(free_rows, wanted));
   first_rows_.clear();
   size_t num_rows = 0;
   for (const Group* group : planned_) {

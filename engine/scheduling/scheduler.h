@@ -25,8 +25,8 @@ class Scheduler {
 
   // A group whose decoder has one row of at least one token.
   void Add(std::unique_ptr<Group> group) { groups_.Add(std::move(group)); }
-  // From the next step on, groups are admitted while fewer rows than this run, at least 1;
-  // max_sequences of the limits stays the most that run.
+  // From the next step on, groups are admitted while fewer rows than this run, at least 1, and the
+  // first of a client's whatever runs; max_sequences of the limits stays the most that run.
   void SetWidth(int32_t width) { width_ = width; }
   // Of the steps from the next one on.
   void SetPromptTokens(const PromptTokens& most) { prompt_tokens_ = most; }
@@ -83,6 +83,10 @@ class Scheduler {
   absl::Status Verify() const;
 
  private:
+  // Groups that are looked at for clients of which nothing runs, beyond those that the width lets
+  // start.
+  static constexpr int32_t kAboveWidth = 8;
+
   void Plan(Clock::time_point now, int32_t lane, bool may_admit, const ParallelRanges& parallel);
   // Of a planned group, to group_states_ and row_states_.
   void WriteState(size_t planned);

@@ -69,8 +69,38 @@ TEST(PieceSizeTest, AlonePromptsComeInLargePieces) {
   EXPECT_EQ(size.Alone(), PieceSize::kFirst);
   size.AddStep(100, 0, 100 * 0.00002);
   EXPECT_EQ(size.Alone(), kMost);
-  size.AddStep(1000, 0, 1000 * 0.01);  // half of it is believed at once
+  size.AddStep(4000, 0, 4000 * 0.01);
   EXPECT_EQ(size.Alone(), PieceSize::kFewestAlone);
+}
+
+// A short prompt's tokens cost as much as its step, and say nothing of a piece's.
+TEST(PieceSizeTest, ShortPromptsDoNotMakePiecesSmall) {
+  PieceSize size(kGap, kMost);
+  const Device device;
+  LongestStep(device, 20000, size);
+  const int32_t before = size.BesideDecoding();
+  for (int step = 0; step < 100; ++step) {
+    size.AddStep(5, 32, device.Step(5, 0));
+    size.AddStep(0, 32, device.Step(0, 0));
+  }
+  EXPECT_GT(size.BesideDecoding(), before * 9 / 10);
+}
+
+// Prompts that begin leave room for those that are late in their context.
+TEST(PieceSizeTest, ALatePromptBesideNewOnesKeepsTheGap) {
+  PieceSize size(kGap, kMost);
+  const Device device = {.context_seconds = 2e-9};
+  LongestStep(device, 60000, size);
+  for (int round = 0; round < 20; ++round) {
+    for (int step = 0; step < 5; ++step) {
+      const int32_t tokens = size.BesideDecoding();
+      size.AddStep(tokens, 32, device.Step(tokens, 1000));
+    }
+    const int32_t tokens = size.BesideDecoding();
+    const double seconds = device.Step(tokens, 60000);
+    EXPECT_LE(seconds, round < 2 ? 2 * kGap : 1.6 * kGap) << round;
+    size.AddStep(tokens, 32, seconds);
+  }
 }
 
 TEST(PieceSizeTest, WithoutAGapTheStepIsTheLimit) {

@@ -114,6 +114,15 @@ int RunStep(Scheduler& scheduler, Clock::time_point now) {
   return finished;
 }
 
+// Of a client, tokens that are computed.
+int32_t Computed(const Scheduler& scheduler, const std::string& client) {
+  int32_t computed = 0;
+  for (const auto& group : scheduler.groups()) {
+    if (group->client == client) computed += group->rows[0].num_computed;
+  }
+  return computed;
+}
+
 TEST(SchedulerTest, AWidthThatGoesUpAndDownHoldsTheInvariants) {
   int64_t finished = 0;
   for (uint64_t seed = 0; seed < 2000 / kShare; ++seed) {
@@ -167,6 +176,29 @@ TEST(SchedulerTest, TheWidthIsWhatRunsBeforeAnotherIsAdmitted) {
   EXPECT_EQ(wide.num_waiting(), 1);
 }
 
+// Whatever runs, and however many of its client's wait.
+TEST(SchedulerTest, AnotherClientsFirstRequestStartsAboveTheWidth) {
+  StepLimits limits;
+  limits.max_batch_tokens = 256;
+  limits.max_sequences = 64;
+  limits.num_blocks = 1024;
+  Scheduler scheduler(limits, /*share_prefixes=*/true);
+  Clock::time_point now;
+  for (int i = 0; i < 40; ++i) scheduler.Add(MakeGroup(4, 1000, 0, now));
+  RunStep(scheduler, now);
+  EXPECT_EQ(scheduler.num_running_rows(), 40);
+  scheduler.SetWidth(16);
+  for (int i = 0; i < 40; ++i) scheduler.Add(MakeGroup(4, 1000, 0, now));
+  for (int i = 0; i < 3; ++i) {
+    auto group = MakeGroup(5, 1000, 0, now - std::chrono::nanoseconds(1));  // first in turn
+    group->client = "other";
+    scheduler.Add(std::move(group));
+  }
+  for (int step = 0; step < 5; ++step) RunStep(scheduler, now);
+  EXPECT_EQ(scheduler.num_running_rows(), 41);
+  EXPECT_GE(Computed(scheduler, "other"), 5);
+}
+
 TEST(SchedulerTest, LowestPriorityIsServedUnderEndlessHigherOnes) {
   StepLimits limits;
   limits.max_batch_tokens = 64;
@@ -204,15 +236,6 @@ TEST(SchedulerTest, DecodesBesideALongPrefillInChunks) {
     EXPECT_EQ(scheduler.groups()[0]->rows[0].tokens.size(), before + 1);
   }
   EXPECT_EQ(scheduler.groups()[1]->rows[0].num_computed, 32 * 31);
-}
-
-// Of each client, prompt tokens that are computed.
-int32_t Computed(const Scheduler& scheduler, const std::string& client) {
-  int32_t computed = 0;
-  for (const auto& group : scheduler.groups()) {
-    if (group->client == client) computed += group->rows[0].num_computed;
-  }
-  return computed;
 }
 
 TEST(SchedulerTest, AShortPromptPassesALongOneOfAnotherClient) {
