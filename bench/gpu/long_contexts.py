@@ -83,7 +83,7 @@ class Server:
         self.log = tempfile.TemporaryFile("w+")
         command = [os.path.join(options.bin, "beamline-server"), "--model", f"m={folder},dtype={options.dtype}{settings}", "--device", options.device,
                    "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0",
-                   "--max-receive-bytes", str(64 << 20)]
+                   "--max-receive-bytes", str(64 << 20), "--log-level", options.log_level]
         if limited:
             command += ["--gpu-memory-bytes", str(options.gpu_memory_bytes)]
         begin = time.monotonic()
@@ -103,7 +103,7 @@ class Server:
 
     def lines(self):
         self.log.seek(0)
-        return [line.strip() for line in self.log if "info" in line or "warn" in line or "error" in line]
+        return [line.strip() for line in self.log if re.search(r"info|warn|error|debug", line)]
 
     def metric(self, name):
         with urllib.request.urlopen(self.metrics_url) as page:
@@ -212,6 +212,8 @@ def gap(options, folder):
                 time.sleep(0.5)
             print(running.communicate()[0][-1800:], flush=True)
             found[name] = {"first_token_s": firsts, "streams": summary_of(report), "memory_bytes": memory_of(server),
+                           "long_steps": [line[:25] + line[line.index("step:"):] for line in server.lines() if (found_ms := re.search(r"step: (\S+) ms", line)) and
+                                          float(found_ms.group(1)) > 40],
                            "steps": [line for line in server.metric("beamline_step_seconds_bucket") if "mixed" in line]}
     return found
 
@@ -239,6 +241,7 @@ def main():
     parser.add_argument("--out", required=True, metavar="FILE.json")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument("--log-level", default="info", help="debug: the steps that take longer than 40 ms are in the result")
     parser.add_argument("--tiny", action="store_true", help="a small stand-in, for dry runs")
     parser.add_argument("--layers", type=int, default=32)
     parser.add_argument("--positions", type=int, default=131072)

@@ -9,6 +9,7 @@
 #include "server/metrics/families.h"
 #include "server/metrics/http_metrics.h"
 #include "server/metrics/process_metrics.h"
+#include "spdlog/spdlog.h"
 
 namespace beamline {
 namespace {
@@ -104,6 +105,10 @@ void Metrics::OnStep(const std::string& name, const StepReport& report) {
   model.steps[static_cast<size_t>(report.phase)].Observe(Seconds(report.duration));
   model.batch_tokens.Observe(report.num_tokens);
   model.batch_sequences.Observe(report.num_sequences);
+  if (!spdlog::should_log(spdlog::level::debug)) return;
+  spdlog::debug("model '{}' step: {:.2f} ms, {} tokens, {} of prompts, {} sequences", name,
+                1e3 * Seconds(report.duration), report.num_tokens, report.num_prompt_tokens,
+                report.num_sequences);
 }
 
 std::vector<prometheus::MetricFamily> Metrics::Collect() const {
