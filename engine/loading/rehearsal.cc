@@ -50,9 +50,9 @@ class UsualSteps {
     const bool decoder_alone = !spec_.encoder.has_value();
     if (!decoder_alone) ShortInputs();
     if (spec_.decoder.has_value()) DecodeSteps();
-    // Decode steps have measured the smaller sizes of a decoder alone.
     if (decoder_alone) Prefill(kSmallPrefill);
-    const int32_t first = decoder_alone ? kMostDecodeRows : kMostShortTokens;
+    // Pieces of prompts have any size, beside as many sequences as decode.
+    const int32_t first = decoder_alone ? kSmallPrefill : kMostShortTokens;
     for (int32_t tokens = NextSize(first); tokens <= limits_.max_batch_tokens;
          tokens = NextSize(tokens)) {
       if (decoder_alone) {
