@@ -65,7 +65,7 @@ struct ModelOptions {
   // How long sequences that run may wait for a step that computes prompts beside them; prompts are
   // cut for it. 0: by max_batch_tokens alone.
   int32_t max_gap_ms = 50;
-  int32_t max_sequences = 256;      // sequences that may run at once
+  int32_t max_sequences = 256;  // sequences that may run at once
   // KV cache; 0: sized for max_sequences, at most an eighth of memory or 1 GiB, on a GPU at most an
   // even share of what the weights leave.
   int64_t cache_bytes = 0;
@@ -140,18 +140,18 @@ struct ModelInfo {
   int32_t num_encoder_layers = 0;
   int32_t num_decoder_layers = 0;
   int32_t max_input_tokens = 0;
-  int32_t max_total_tokens = 0;   // decoder positions, max_model_len or what the cache holds; 0 for
-                                  // encoders
-  int32_t max_batch_tokens = 0;   // of a step; of the options unless limit_notes say why not
-  int32_t max_sequences = 0;      // that run at once; likewise
-  std::vector<std::string> limit_notes;     // sentences for the log: limits that are not the options'
-  int32_t embedding_dimensions = 0;         // encoders
-  std::string tokenizer;                    // Tokenizer::Kind()
-  std::vector<std::string> prompt_names;    // encoders
-  std::vector<std::string> labels;          // classifiers: of each class
-  bool reranks = false;                     // one class, or a rerank_template
-  std::string mask_token;                   // of an encoder that fills it in; else empty
-  std::vector<std::string> languages;       // translators between many: what requests may name
+  int32_t max_total_tokens = 0;  // decoder positions, max_model_len or what the cache holds; 0 for
+                                 // encoders
+  int32_t max_batch_tokens = 0;  // of a step; of the options unless limit_notes say why not
+  int32_t max_sequences = 0;     // that run at once; likewise
+  std::vector<std::string> limit_notes;   // sentences for the log: limits that are not the options'
+  int32_t embedding_dimensions = 0;       // encoders
+  std::string tokenizer;                  // Tokenizer::Kind()
+  std::vector<std::string> prompt_names;  // encoders
+  std::vector<std::string> labels;        // classifiers: of each class
+  bool reranks = false;                   // one class, or a rerank_template
+  std::string mask_token;                 // of an encoder that fills it in; else empty
+  std::vector<std::string> languages;     // translators between many: what requests may name
   std::vector<std::string> chat_templates;  // those that conversations may be rendered with
   int32_t eos_token_id = -1;
   std::string device;  // Backend::Name() of the first replica

@@ -218,8 +218,8 @@ absl::Status TooLong(std::string_view field, std::string_view length, int32_t li
                      std::string_view hint, const ModelFacts& model) {
   const std::string setting = model.limited_by_setting() ? fmt::format(" (max_model_len is {})",
                                                                        model.options.max_model_len)
-                              : model.cached_len > 0 ? " (what the key/value cache holds)"
-                                                     : "";
+                              : model.cached_len > 0     ? " (what the key/value cache holds)"
+                                                         : "";
   return FieldError({.field = std::string(field),
                      .value = std::string(length),
                      .accepted = fmt::format("at most {}{}{}", limit, setting, hint),

@@ -52,7 +52,7 @@ struct ModelFacts {
   StepLimits limits;
   ModelInfo info;
   MemoryPlan memory;
-  int32_t cached_len = 0;  // tokens of a sequence, where the cache holds fewer than the checkpoint says
+  int32_t cached_len = 0;  // tokens of a sequence that the cache holds; 0: of the model's length
   std::shared_ptr<const Tokenizer> tokenizer;  // may outlive the model
   std::shared_ptr<const ChatTemplates> chat;   // may be empty
   std::shared_ptr<Speculation> speculation;    // null: sequences guess nothing

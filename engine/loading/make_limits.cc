@@ -41,10 +41,9 @@ int32_t NumCacheBlocks(const ModelOptions& options, const ModelDescription& desc
     return BlocksOf(spec, sequences, spec.decoder->max_positions, limits.block_size);
   };
   const int64_t block_bytes = BlockBytes(options, spec, cache_dtype);
-  const int64_t wanted =
-      options.cache_bytes > 0
-          ? options.cache_bytes / block_bytes
-          : std::min(blocks_of(1) * limits.max_sequences, room.usual / block_bytes);
+  const int64_t wanted = options.cache_bytes > 0 ? options.cache_bytes / block_bytes
+                                                 : std::min(blocks_of(1) * limits.max_sequences,
+                                                            room.usual / block_bytes);
   return static_cast<int32_t>(std::clamp<int64_t>(
       wanted, blocks_of(DefaultSequences(description.generation)), kMostCacheBlocks));
 }
@@ -63,9 +62,9 @@ StepLimits MakeStepLimits(const ModelOptions& options, const ModelDescription& d
   const int32_t default_sequences = DefaultSequences(description.generation);
   StepLimits limits;
   limits.max_batch_tokens = std::max({options.max_batch_tokens, whole_input, default_sequences});
-  limits.max_sequences = std::min(std::max(options.max_sequences, default_sequences),
-                                  spec.decoder.has_value() ? limits.max_batch_tokens
-                                                           : std::numeric_limits<int32_t>::max());
+  limits.max_sequences = std::min(
+      std::max(options.max_sequences, default_sequences),
+      spec.decoder.has_value() ? limits.max_batch_tokens : std::numeric_limits<int32_t>::max());
   if (ComputesInPieces(spec, options) && max_input_tokens > limits.max_batch_tokens) {
     limits.max_input_tokens = max_input_tokens;
   }
@@ -83,8 +82,7 @@ int32_t LongestCached(const ModelOptions& options, const ModelDescription& descr
   const TransformerSpec& spec = description.spec;
   if (!spec.decoder.has_value()) return 0;
   const int64_t bytes = options.cache_bytes > 0 ? options.cache_bytes : room.most;
-  const int64_t blocks =
-      std::min(bytes / BlockBytes(options, spec, cache_dtype), kMostCacheBlocks);
+  const int64_t blocks = std::min(bytes / BlockBytes(options, spec, cache_dtype), kMostCacheBlocks);
   const int32_t sequences = DefaultSequences(description.generation);
   int32_t fits = 0, beyond = spec.decoder->max_positions + 1;
   while (beyond - fits > 1) {

@@ -22,13 +22,13 @@ struct CacheRoom {
   int64_t most = 0;  // to hold one request of full length
 };
 
-// A step has options.max_batch_tokens at most, and prompts are computed in pieces. It has more where
-// an encoder that does not compute in pieces has longer inputs, of `max_input_tokens`, and where a
-// request that leaves the decoding to the model has more sequences. At most as many sequences run
-// at once as a step has tokens.
-// The cache has options.cache_bytes or, when that is 0, room for max_sequences of full length within
-// room.usual; in any case for one request of full length with the sequences of the model's own
-// decoding, so that no request is refused that sets nothing. Without a decoder there is none.
+// A step has options.max_batch_tokens at most, and prompts are computed in pieces. It has more
+// where an encoder that does not compute in pieces has longer inputs, of `max_input_tokens`, and
+// where a request that leaves the decoding to the model has more sequences. At most as many
+// sequences run at once as a step has tokens. The cache has options.cache_bytes or, when that is 0,
+// room for max_sequences of full length within room.usual; in any case for one request of full
+// length with the sequences of the model's own decoding, so that no request is refused that sets
+// nothing. Without a decoder there is none.
 StepLimits MakeStepLimits(const ModelOptions& options, const ModelDescription& description,
                           int32_t max_input_tokens, DType cache_dtype, const CacheRoom& room);
 

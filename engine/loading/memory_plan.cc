@@ -226,8 +226,9 @@ MemoryPlan PlanMemory(const TransformerSpec& spec, const Checkpoint& checkpoint,
 
 int64_t WorkspaceBytes(const TransformerSpec& spec, DType activation_dtype,
                        const StepLimits& limits, int num_ranks, int num_stages) {
-  // Of one rank whatever it computes: the algorithms' workspaces, and the scratch memory's beginning.
-  constexpr int64_t kFixedBytes = int64_t{192} << 20;
+  // Of one rank whatever it computes: the algorithms' workspaces, and the scratch memory's
+  // beginning.
+  constexpr int64_t kFixedBytes = int64_t{80} << 20;
   int64_t widest = 0;  // columns of a product that is finished apart
   for (const auto& stack : {spec.encoder, spec.decoder}) {
     if (!stack.has_value()) continue;
@@ -236,9 +237,15 @@ int64_t WorkspaceBytes(const TransformerSpec& spec, DType activation_dtype,
     const int64_t of_experts = int64_t{2} * experts.num_chosen * experts.inner_size;
     widest = std::max({widest, inner, of_experts, int64_t{stack->hidden_size}});
   }
-  const int64_t of_step = limits.max_batch_tokens * widest *
-                          static_cast<int64_t>(SizeOf(activation_dtype));
-  return (kFixedBytes + of_step) * num_ranks * num_stages;
+  const int64_t product =
+      limits.max_batch_tokens * widest * static_cast<int64_t>(SizeOf(activation_dtype));
+  // An algorithm is measured with copies of its operands.
+  const int64_t measured = product * 9 / 4;
+  const int64_t logits = spec.decoder.has_value()
+                             ? int64_t{limits.head_rows()} * spec.vocab_size / num_ranks *
+                                   static_cast<int64_t>(sizeof(float))
+                             : 0;
+  return (kFixedBytes + std::max(measured, 2 * logits)) * num_ranks * num_stages;
 }
 
 int64_t FreeHostBytes() { return cpu::FreeHostMemory(); }

@@ -30,13 +30,13 @@ CacheRoom RoomOf(const LoadedModel& model, const Checkpoint& checkpoint,
   StepLimits limits = LimitsIn(model, CacheRoom());
   limits.num_blocks = 0;
   CacheRoom room = {.usual = DefaultCacheBytes(free_bytes, demand)};
-  room.most = std::max(room.usual,
-                       MostCacheBytes(free_bytes, demand, PlanOf(model, checkpoint, limits)));
+  room.most =
+      std::max(room.usual, MostCacheBytes(free_bytes, demand, PlanOf(model, checkpoint, limits)));
   return room;
 }
 
-// A sequence that the cache cannot hold whole would never be answered: where the checkpoint's length
-// is that of the sequences, it becomes what the cache holds.
+// A sequence that the cache cannot hold whole would never be answered: where the checkpoint's
+// length is that of the sequences, it becomes what the cache holds.
 absl::Status FitLength(const Checkpoint& checkpoint, const LoadContext& context,
                        LoadedModel& model) {
   const ModelOptions& options = model.options;

@@ -1,5 +1,5 @@
-// The limits of a model on its device: the steps', the cache's and the sequences', by the memory that
-// there is.
+// The limits of a model on its device: the steps', the cache's and the sequences', by the memory
+// that there is.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,11 @@ namespace beamline {
 int32_t MaxInputTokens(const ModelDescription& description, const Tokenizer& tokenizer);
 
 // What the model takes with these limits. REQUIRES: it has its backend.
-MemoryPlan PlanOf(const LoadedModel& model, const Checkpoint& checkpoint,
-                  const StepLimits& limits);
+MemoryPlan PlanOf(const LoadedModel& model, const Checkpoint& checkpoint, const StepLimits& limits);
 
 // Sets the model's limits, and describes it anew with shorter sequences where the cache cannot hold
-// one of the checkpoint's length. What is not as the options say goes to info.limit_notes. REQUIRES:
-// the model has its backend.
+// one of the checkpoint's length. What is not as the options say goes to info.limit_notes.
+// REQUIRES: the model has its backend.
 absl::Status SetLimits(const Checkpoint& checkpoint, const LoadContext& context,
                        LoadedModel& model);
 

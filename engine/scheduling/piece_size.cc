@@ -5,8 +5,8 @@
 namespace beamline {
 namespace {
 
-// Of what was measured before, at each step. Longer times are believed sooner than shorter ones: the
-// next prompt may be the one that comes late in its context.
+// Of what was measured before, at each step. Longer times are believed sooner than shorter ones:
+// the next prompt may be the one that comes late in its context.
 constexpr double kKeptDecode = 0.9;
 constexpr double kKeptOfShorter = 0.25;
 constexpr double kKeptOfLonger = 0.9;

@@ -184,8 +184,8 @@ class Planner {
   }
 
   // Plans `share` tokens of the prompt; of the first in turn more where it cannot be cut. Takes
-  // them from `left` and, when there are any, the prompt's demand. False when blocks are missing for
-  // a running group.
+  // them from `left` and, when there are any, the prompt's demand. False when blocks are missing
+  // for a running group.
   bool PlanPrompt(size_t prompt, int32_t share, bool is_first, int32_t& left) {
     if (share == 0 && !is_first) return true;
     const int32_t index = prompts_[prompt], before = free_tokens_;
@@ -330,10 +330,10 @@ class Planner {
   int32_t promised_blocks_ = 0;  // to the prompts that run
   // The groups of the step that have prompt tokens to compute, and what they could use.
   std::vector<int32_t> prompts_;
-  std::vector<PromptDemand> demands_;  // of each
-  int64_t demanded_ = 0;               // by all of them
+  std::vector<PromptDemand> demands_;                                     // of each
+  int64_t demanded_ = 0;                                                  // by all of them
   std::optional<absl::flat_hash_set<std::string_view>> running_clients_;  // from the width on
-  int32_t num_sharing_ = 0;            // admitted though others use the whole step
+  int32_t num_sharing_ = 0;  // admitted though others use the whole step
 };
 
 }  // namespace

@@ -15,8 +15,9 @@
 //    The blocks that prompts under way still need are not given away.
 // 4. What is left of the step's tokens goes to prompts, in pieces: in equal shares to the clients
 //    that have some (prompt_shares.h), and within a client in the order of admission. Given tokens
-//    whose logits are wanted (Score, a prompt's log-probabilities) are prompts too, but are not cut.
-//    A client without a prompt under way is admitted beside others, up to kMostSharing of them.
+//    whose logits are wanted (Score, a prompt's log-probabilities) are prompts too, but are not
+//    cut. A client without a prompt under way is admitted beside others, up to kMostSharing of
+//    them.
 //
 // Where the running groups are divided into lanes (StepLimits::num_lanes), a step computes those of
 // one lane, while steps of the others are under way:
@@ -59,7 +60,7 @@ struct GroupState {
   // False: it reads given tokens next, for their logits, and may wait as a prompt does.
   bool generates = true;
   std::string_view client;
-  uint64_t last_prompt_step = 0;  // the latest step that had tokens of its prompt
+  uint64_t last_prompt_step = 0;   // the latest step that had tokens of its prompt
   std::span<const RowState> rows;  // at least one
 };
 

@@ -84,9 +84,9 @@ TEST(MakeStepLimitsTest, AStepHoldsTheLongestInputOfAnEncoder) {
 
 TEST(MakeStepLimitsTest, LogitsRowsAreLimitedByThemselves) {
   EXPECT_EQ(Limits({.max_batch_tokens = 1 << 20}, Generator()).max_logits_rows, 4096);
-  EXPECT_EQ(Limits({.max_batch_tokens = 1 << 20, .max_sequences = 5000}, Generator())
-                .max_logits_rows,
-            5000);
+  EXPECT_EQ(
+      Limits({.max_batch_tokens = 1 << 20, .max_sequences = 5000}, Generator()).max_logits_rows,
+      5000);
 }
 
 TEST(MakeStepLimitsTest, TheLongestCachedSequenceIsWhatTheBytesHold) {

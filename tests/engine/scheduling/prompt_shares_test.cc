@@ -44,8 +44,8 @@ TEST(SharePromptTokensTest, NothingIsLostOrInvented) {
     std::vector<PromptDemand> demands(1 + random() % 9);
     int64_t demanded = 0;
     for (PromptDemand& demand : demands) {
-      demand = {names[random() % names.size()], random() % 4,
-                static_cast<int32_t>(random() % 50), 0};
+      demand = {names[random() % names.size()], random() % 4, static_cast<int32_t>(random() % 50),
+                0};
       demanded += demand.tokens;
     }
     const auto num_tokens = static_cast<int32_t>(random() % 200);
