@@ -47,7 +47,7 @@ class DeterministicTest : public testing::TestWithParam<DType> {
                       Demo("embed-en", GetParam())};
     for (ModelOptions& model : options.models) {
       model.deterministic = true;
-      if (tight) model.max_batch_tokens = 16;  // raised to what the longest input needs
+      if (tight) model.max_batch_tokens = 16;  // prompts are computed in pieces
       if (tight) model.prefix_cache = false;
     }
     return Engine::Create(options);

@@ -54,10 +54,11 @@ class LinkedModel {
   const TemporaryFolder folder_;
 };
 
-inline absl::StatusOr<std::unique_ptr<Engine>> Serve(std::vector<ModelOptions> models) {
+inline absl::StatusOr<std::unique_ptr<Engine>> Serve(std::vector<ModelOptions> models,
+                                                     EngineObserver* observer = nullptr) {
   EngineOptions options = TestEngineOptions();
   options.models = std::move(models);
-  return Engine::Create(options);
+  return Engine::Create(options, observer);
 }
 
 }  // namespace beamline

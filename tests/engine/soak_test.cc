@@ -199,7 +199,7 @@ std::unique_ptr<Engine> TightEngine() {
   for (ModelOptions& model : options.models) {
     const auto info = SharedEngine().FindModel(model.name);
     EXPECT_TRUE(info.ok()) << info.status();
-    model.max_batch_tokens = 16;  // raised to what the longest input needs
+    model.max_batch_tokens = 96;  // prompts are computed in pieces
     model.max_sequences = 96;     // more than have room: some are preempted
     if (info->cache_blocks > 0) {
       model.cache_bytes = kBlocks * info->cache_bytes / info->cache_blocks;
