@@ -38,13 +38,12 @@ CacheRoom RoomOf(const LoadedModel& model, const Checkpoint& checkpoint,
 // A sequence that the cache cannot hold whole would never be answered: where the checkpoint's
 // length is that of the sequences, it becomes what the cache holds.
 absl::Status FitLength(const Checkpoint& checkpoint, const LoadContext& context,
-                       LoadedModel& model) {
+                       const CacheRoom& room, LoadedModel& model) {
   const ModelOptions& options = model.options;
   const std::optional<StackSpec>& decoder = model.description.spec.decoder;
   if (!decoder.has_value()) return absl::OkStatus();
-  const int32_t length =
-      LongestCached(options, model.description, model.backend->CacheDType(PrecisionOf(options)),
-                    RoomOf(model, checkpoint, context));
+  const int32_t length = LongestCached(options, model.description,
+                                       model.backend->CacheDType(PrecisionOf(options)), room);
   constexpr int32_t kLeast = 2;
   const int32_t positions = decoder->max_positions;
   if (length >= positions) return absl::OkStatus();
@@ -97,8 +96,11 @@ MemoryPlan PlanOf(const LoadedModel& model, const Checkpoint& checkpoint,
 
 absl::Status SetLimits(const Checkpoint& checkpoint, const LoadContext& context,
                        LoadedModel& model) {
-  BEAMLINE_RETURN_IF_ERROR(FitLength(checkpoint, context, model));
-  model.limits = LimitsIn(model, RoomOf(model, checkpoint, context));
+  // Looks at every tensor, of which a folder may have millions.
+  CacheRoom room = RoomOf(model, checkpoint, context);
+  BEAMLINE_RETURN_IF_ERROR(FitLength(checkpoint, context, room, model));
+  if (model.cached_len > 0) room = RoomOf(model, checkpoint, context);
+  model.limits = LimitsIn(model, room);
   for (std::string& note : LimitNotes(model.options, model.limits)) {
     model.info.limit_notes.push_back(std::move(note));
   }
