@@ -117,8 +117,8 @@ void PrintModel(const v1::Model& model, const Session& session) {
   if (model.max_total_tokens() > 0) {
     row("decoder positions", FormatCount(model.max_total_tokens()));
   }
-  row("tokens of a step", FormatCount(model.max_batch_tokens()));
-  if (model.max_total_tokens() > 0) {
+  if (model.max_batch_tokens() > 0) {  // a server of before does not tell
+    row("tokens of a step", FormatCount(model.max_batch_tokens()));
     row("running sequences", FormatCount(model.max_sequences()));
   }
   if (model.embedding_dimensions() > 0) {

@@ -104,6 +104,8 @@ v1::Model MakeModel(const std::string& name, v1::Task task) {
   model.set_hidden_size(64);
   model.set_max_input_tokens(2048);
   model.set_max_total_tokens(4096);
+  model.set_max_batch_tokens(1024);
+  model.set_max_sequences(128);
   model.set_embedding_dimensions(task == v1::TASK_ENCODE ? 64 : 0);
   model.add_prompt_names("query");
   model.mutable_tokenizer()->set_kind("pieces");

@@ -216,6 +216,8 @@ TEST(Output, OfModels) {
                "tokenizer          pieces, 6,000 ids\n"
                "longest input      2,048 tokens\n"
                "decoder positions  4,096\n"
+               "tokens of a step   1,024\n"
+               "running sequences  128\n"
                "embedding          64 dimensions\n"
                "prompt name        query\n"
                "weights            3.0 MiB\n"
