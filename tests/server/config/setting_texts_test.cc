@@ -106,10 +106,6 @@ TEST(SettingTexts, OfAModel) {
       {{"--model", "m=f,max_batch_tokens=1048577"},
        "--model 'm=f,max_batch_tokens=1048577': max_batch_tokens is '1048577'; accepted: 16 to "
        "1048576"},
-      {{"--model", "m=f,max_gap_ms=-1"},
-       "--model 'm=f,max_gap_ms=-1': max_gap_ms is '-1'; accepted: 0 to 60000"},
-      {{"--model", "m=f,max_gap_ms=60001"},
-       "--model 'm=f,max_gap_ms=60001': max_gap_ms is '60001'; accepted: 0 to 60000"},
       {{"--model", "m=f,max_sequences=0"},
        "--model 'm=f,max_sequences=0': max_sequences is '0'; accepted: 1 to 65535"},
       {{"--model", "m=f,max_sequences=65536"},
@@ -168,6 +164,10 @@ TEST(SettingTexts, OfAModel) {
 
 TEST(SettingTexts, OfTheQueue) {
   ExpectTexts({
+      {{"--model", "m=f,max_gap_ms=-1"},
+       "--model 'm=f,max_gap_ms=-1': max_gap_ms is '-1'; accepted: 0 to 60000"},
+      {{"--model", "m=f,max_gap_ms=60001"},
+       "--model 'm=f,max_gap_ms=60001': max_gap_ms is '60001'; accepted: 0 to 60000"},
       {{"--model", "m=f,max_queued_tokens=-1"},
        "--model 'm=f,max_queued_tokens=-1': max_queued_tokens is '-1'; accepted: 0 to "
        "1125899906842624"},
