@@ -15,7 +15,7 @@
 
 namespace beamline {
 
-inline constexpr int32_t kLongPositions = kSanitized ? 1040 : 4096;
+inline constexpr int32_t kLongPositions = kSanitized ? 1600 : 4096;
 
 // A checkpoint that takes as many tokens. `positions`: the keys of config.json that say so.
 class LongModel : public LinkedModel {
