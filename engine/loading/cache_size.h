@@ -34,9 +34,8 @@ MemoryDemand MemoryDemandOf(const ModelOptions& options, const Checkpoint& check
 int64_t DefaultCacheBytes(std::optional<size_t> free_bytes, const MemoryDemand& demand);
 
 // The most that such a cache may take to hold one sequence of full length: what a device has left
-// beside the weights of all and the buffers and workspaces of this model's `plan`, with what
-// packing may add; evenly divided among the caches that nobody sized. Of the host's memory half of
-// that.
+// beside the weights of all models and the buffers, workspaces and padding of this model's `plan`,
+// divided evenly among the caches without a configured size. Of the host's memory half of that.
 int64_t MostCacheBytes(std::optional<size_t> free_bytes, const MemoryDemand& demand,
                        const MemoryPlan& plan);
 

@@ -69,7 +69,7 @@ struct ModelFacts {
     if (options.max_queued_tokens > 0) return options.max_queued_tokens;
     return std::max(kSteps * limits.max_batch_tokens, kLongest * info.max_input_tokens);
   }
-  // Steps that an input of so many tokens takes, about, which is longer than one.
+  // Steps that an input of num_tokens takes, about, where it is longer than one step.
   int64_t StepsOfLong(int32_t num_tokens) const {
     if (limits.max_input_tokens == 0) return 1;
     return LongInputCost(*description.spec.encoder).Steps(num_tokens, limits);

@@ -17,7 +17,7 @@ class PieceSize {
   PieceSize(double max_gap_seconds, int32_t most_tokens)
       : max_gap_(max_gap_seconds), most_(most_tokens) {}
 
-  // A step took so long, with so many tokens of prompts and of sequences that decode.
+  // Adds a step: its tokens of prompts, those of sequences that decode, and its duration.
   void AddStep(int32_t prompt_tokens, int32_t decode_tokens, double seconds);
 
   // Prompt tokens of a step, 1 .. most_tokens, beside sequences that decode: the step then takes
