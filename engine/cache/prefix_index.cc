@@ -27,10 +27,11 @@ PrefixIndex::PrefixIndex(int32_t num_blocks) : keys_(num_blocks) {
   for (int i = 0; i < 4; ++i) Absorb(seed_, random());
 }
 
-BlockKey PrefixIndex::Root(std::string_view salt) const {
+BlockKey PrefixIndex::Root(std::string_view salt, int32_t first_position) const {
   BlockKey key = seed_;
   for (const char c : salt) Absorb(key, static_cast<unsigned char>(c));
   Absorb(key, salt.size());
+  Absorb(key, static_cast<uint32_t>(first_position));
   return key;
 }
 

@@ -29,8 +29,9 @@ class PrefixIndex {
  public:
   explicit PrefixIndex(int32_t num_blocks);
 
-  // The key before the first block. Requests with different salts share nothing.
-  BlockKey Root(std::string_view salt) const;
+  // The key before the first block. Requests with different salts share nothing, nor do sequences
+  // whose position 0 has different rows of the table of positions.
+  BlockKey Root(std::string_view salt, int32_t first_position = 0) const;
   // The key of a block that holds `tokens` after a beginning of key `parent`.
   BlockKey Next(const BlockKey& parent, std::span<const int32_t> tokens) const;
 

@@ -17,6 +17,7 @@ class DecoderDecorator : public GroupDecoder {
  public:
   int32_t max_rows() const override { return inner_->max_rows(); }
   bool generates() const override { return inner_->generates(); }
+  int32_t given_length() const override { return inner_->given_length(); }
   std::span<const RowRequest> Requests() override { return inner_->Requests(); }
   std::optional<BeamRequest> Beams() override { return inner_->Beams(); }
   std::span<const Continuation> Advance(std::span<const RowResult> results) override {

@@ -90,6 +90,9 @@ class GroupDecoder {
   virtual int32_t max_rows() const = 0;
   // Whether the next step chooses tokens. False: it reads given ones, for their logits.
   virtual bool generates() const { return true; }
+  // Tokens of the longest sequence that the live rows are parts of, where these are given; 0: the
+  // rows have all that is known.
+  virtual int32_t given_length() const { return 0; }
   // One entry per live row, in row order; a row with proposals has one for `token` and one for each
   // of them. Valid until Advance.
   virtual std::span<const RowRequest> Requests() = 0;

@@ -2,6 +2,7 @@
 // every prompt token, in pieces, before it hands the last one to the other decoder.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -28,6 +29,9 @@ class PromptLogprobsDecoder final : public DecoderDecorator {
   // Also a share of a step's logits, as ScoreDecoder's, which the pieces must never wait for.
   int32_t max_rows() const override { return max_rows_; }
   bool generates() const override { return !reads_prompt() && DecoderDecorator::generates(); }
+  int32_t given_length() const override {
+    return std::max(static_cast<int32_t>(prompt_.size()), DecoderDecorator::given_length());
+  }
   std::span<const RowRequest> Requests() override;
   std::optional<BeamRequest> Beams() override {
     return reads_prompt() ? std::nullopt : inner().Beams();

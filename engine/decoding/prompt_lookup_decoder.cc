@@ -10,7 +10,8 @@ PromptLookupDecoder::PromptLookupDecoder(const ResolvedDecoding& decoding,
                                          std::span<const int32_t> prompt,
                                          const Tokenizer& tokenizer, bool wants_deltas,
                                          Speculation& speculation)
-    : max_new_tokens_(decoding.max_new_tokens),
+    : prompt_tokens_(static_cast<int32_t>(prompt.size())),
+      max_new_tokens_(decoding.max_new_tokens),
       speculation_(speculation),
       plain_(decoding, prompt, tokenizer, wants_deltas),
       rules_(ShapingRules::For(decoding)),
@@ -65,7 +66,8 @@ void PromptLookupDecoder::Record(int32_t accepted) {
 void PromptLookupDecoder::Propose() {
   // Every proposal but the last token that may come: after that one nothing is computed.
   const int32_t room = max_new_tokens_ - num_generated_tokens() - 1;
-  const int32_t most = std::min(room, speculation_.share());
+  const int32_t num_tokens = prompt_tokens_ + num_generated_tokens();
+  const int32_t most = std::min({room, speculation_.share(), speculation_.MostBehind(num_tokens)});
   if (most <= 0) return;
   const PromptLookup::Match match = lookup_.Find();
   if (match.ngram == 0) return;

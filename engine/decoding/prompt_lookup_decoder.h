@@ -41,6 +41,7 @@ class PromptLookupDecoder final : public GroupDecoder {
   void Propose();
   void WriteRequests();
 
+  const int32_t prompt_tokens_;
   const int32_t max_new_tokens_;
   Speculation& speculation_;
   std::optional<Speculation::Participant> participant_;  // from the first to the last step

@@ -1,6 +1,7 @@
 #include "engine/decoding/score_decoder.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/check.h"
@@ -28,12 +29,21 @@ ScoreDecoder::ScoreDecoder(int32_t last_prompt_token, std::vector<TokenIds> cont
       std::min(int64_t{limits.max_rows}, static_cast<int64_t>(scores_.size()));
   max_rows_ = static_cast<int32_t>(
       std::max(most_rows, CeilDiv(step_tokens, int64_t{limits.tokens_per_row})));
-  const TokenIds& first = scores_[0].ids;
+  order_.resize(scores_.size());
+  std::iota(order_.begin(), order_.end(), 0);
+  std::ranges::stable_partition(order_, [this](int32_t index) { return !IsLong(index); });
+  const TokenIds& first = scores_[order_[0]].ids;
   const int32_t end = std::min(static_cast<int32_t>(first.size()), limits.max_step_tokens);
   first_proposals_.assign(first.begin(), first.begin() + end - 1);
-  rows_.push_back({.continuation = 0, .begin = 0, .end = end});
+  rows_.push_back({.continuation = order_[0], .begin = 0, .end = end});
   num_begun_ = 1;
   WriteRequests();
+}
+
+int32_t ScoreDecoder::given_length() const {
+  int32_t length = 0;
+  for (const Row& row : rows_) length = std::max(length, TotalLength(row.continuation));
+  return length;
 }
 
 void ScoreDecoder::WriteRequests() {
@@ -80,7 +90,10 @@ std::span<const Continuation> ScoreDecoder::Advance(std::span<const RowResult> r
   int32_t parent = 0;
   while (num_begun_ < static_cast<int32_t>(scores_.size()) && free_tokens > 0 &&
          static_cast<int32_t>(next.size()) < limits_.max_rows) {
-    add(parent, num_begun_++, 0);
+    if (!next.empty() && !MayBeginBeside(next.back())) break;
+    const bool computes_prompt = !MayBeginBeside(rows_[last]);
+    add(parent, order_[num_begun_++], 0);
+    if (computes_prompt) break;
     if (parent < last - (unfinished ? 1 : 0)) ++parent;
   }
   rows_ = std::move(next);

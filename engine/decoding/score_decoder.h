@@ -4,6 +4,9 @@
 //
 // A step is filled with continuations in order, up to a budget of tokens: the last row may hold
 // only the beginning of its continuation, and goes on in the next step.
+//
+// Where long sequences have other angles than short ones (RotarySpec), the long ones come last, and
+// no step has both: the first of them computes the prompt again, and the others share that.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +19,11 @@
 namespace beamline {
 
 struct ScoreLimits {
-  int32_t max_rows = 64;         // of a step
-  int32_t max_step_tokens = 64;  // over its rows, at least max_rows
-  int32_t tokens_per_row = 1;    // of a step's logits, what a sequence leaves room for
+  int32_t max_rows = 64;           // of a step
+  int32_t max_step_tokens = 64;    // over its rows, at least max_rows
+  int32_t tokens_per_row = 1;      // of a step's logits, what a sequence leaves room for
+  int32_t prompt_tokens = 1;       // before each continuation
+  int32_t original_positions = 0;  // RotarySpec's
 };
 
 class ScoreDecoder final : public GroupDecoder {
@@ -35,6 +40,7 @@ class ScoreDecoder final : public GroupDecoder {
   // others to leave room; its rows are at most as many.
   int32_t max_rows() const override { return max_rows_; }
   bool generates() const override { return false; }
+  int32_t given_length() const override;
   std::span<const RowRequest> Requests() override { return requests_; }
   std::span<const Continuation> Advance(std::span<const RowResult> results) override;
   void Stop(FinishReason reason) override;
@@ -56,6 +62,17 @@ class ScoreDecoder final : public GroupDecoder {
   int32_t Length(const Row& row) const {
     return static_cast<int32_t>(scores_[row.continuation].ids.size());
   }
+  // Of a continuation, with the prompt.
+  int32_t TotalLength(int32_t continuation) const {
+    return limits_.prompt_tokens + static_cast<int32_t>(scores_[continuation].ids.size());
+  }
+  bool IsLong(int32_t continuation) const {
+    return limits_.original_positions > 0 && TotalLength(continuation) > limits_.original_positions;
+  }
+  // Whether the continuation that is to be begun next may go beside that of a row.
+  bool MayBeginBeside(const Row& row) const {
+    return IsLong(order_[num_begun_]) == IsLong(row.continuation);
+  }
   // Tokens that a row has behind the prompt when its step is done.
   static int32_t Depth(const Row& row) { return row.end - 1; }
   void Record(const Row& row, std::span<const RowResult> results);
@@ -66,8 +83,9 @@ class ScoreDecoder final : public GroupDecoder {
   int32_t max_rows_ = 0;
   TokenIds first_proposals_;
   std::vector<GeneratedSequence> scores_;
-  int32_t num_begun_ = 0;  // continuations
-  std::vector<Row> rows_;  // of the current step
+  std::vector<int32_t> order_;  // in which continuations are begun
+  int32_t num_begun_ = 0;       // of them
+  std::vector<Row> rows_;       // of the current step
   std::vector<LogitsEdits> edits_;
   std::vector<RowRequest> requests_;
   std::vector<Continuation> continuations_;  // of the last step

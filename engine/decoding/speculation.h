@@ -12,8 +12,9 @@ class Speculation {
  public:
   // max_tokens: most proposals of a sequence at one step. max_rows: the logits rows that a step can
   // compute; sequences that decode together share them, so that none waits for another's guesses.
-  Speculation(int32_t max_tokens, int32_t max_rows)
-      : max_tokens_(max_tokens), max_rows_(max_rows) {}
+  // original_positions: RotarySpec's.
+  Speculation(int32_t max_tokens, int32_t max_rows, int32_t original_positions = 0)
+      : max_tokens_(max_tokens), max_rows_(max_rows), original_positions_(original_positions) {}
 
   // A sequence that decodes, as long as this lives.
   class Participant {
@@ -35,6 +36,10 @@ class Speculation {
     const int32_t live = std::max(live_.load(std::memory_order_relaxed), 1);
     return std::clamp(max_rows_ / live - 1, 0, max_tokens_);
   }
+  // Most proposals behind so many tokens: none may change the angles of all.
+  int32_t MostBehind(int32_t num_tokens) const {
+    return num_tokens <= original_positions_ ? original_positions_ - num_tokens : max_tokens_;
+  }
 
   void Count(int32_t proposed, int32_t accepted) {
     proposed_.fetch_add(proposed, std::memory_order_relaxed);
@@ -46,6 +51,7 @@ class Speculation {
  private:
   const int32_t max_tokens_;
   const int32_t max_rows_;
+  const int32_t original_positions_;
   std::atomic<int32_t> live_ = 0;
   std::atomic<uint64_t> proposed_ = 0;
   std::atomic<uint64_t> accepted_ = 0;

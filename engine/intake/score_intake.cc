@@ -91,6 +91,8 @@ ScoreLimits LimitsFor(const Group& group, const std::vector<TokenIds>& continuat
   const auto memory_tokens = static_cast<int32_t>(group.encoder_ids.size());
   const int32_t total_tokens = prompt_tokens + static_cast<int32_t>(longest);
   ScoreLimits limits;
+  limits.prompt_tokens = prompt_tokens;
+  limits.original_positions = model.description.spec.decoder->rotary.original_positions;
   limits.max_step_tokens = MaxStepShare(model);
   limits.tokens_per_row = StepTokensPerRow(model);
   limits.max_rows = std::min({limits.max_rows, limits.max_step_tokens, model.limits.max_sequences});

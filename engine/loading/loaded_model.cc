@@ -318,8 +318,10 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
   BEAMLINE_RETURN_IF_ERROR(SetLimits(*checkpoint, context, *model));
   const StepLimits& limits = model->limits;
   if (options.speculative_tokens > 0) {
+    const auto& decoder = model->description.spec.decoder;
     model->speculation =
-        std::make_shared<Speculation>(options.speculative_tokens, limits.max_verified_tokens());
+        std::make_shared<Speculation>(options.speculative_tokens, limits.max_verified_tokens(),
+                                      decoder.has_value() ? decoder->rotary.original_positions : 0);
   }
   model->memory = PlanOf(*model, *checkpoint, limits);
   if (context.admit) BEAMLINE_RETURN_IF_ERROR(context.admit(OwnPlan(*model), *model->backend));

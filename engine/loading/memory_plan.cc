@@ -62,8 +62,9 @@ int64_t RotaryBytes(const TransformerSpec& part) {
   for (const auto& stack : {part.encoder, part.decoder}) {
     if (!stack.has_value() || !stack->is_here()) continue;
     if (stack->positions != PositionKind::kRotary) continue;
-    const size_t pairs = stack->rotary.frequencies.size() + stack->local_rotary.frequencies.size();
-    elements += int64_t{2} * static_cast<int64_t>(pairs) * stack->max_positions;
+    const auto pairs = static_cast<int64_t>(stack->rotary.frequencies.size());
+    const auto local_pairs = static_cast<int64_t>(stack->local_rotary.frequencies.size());
+    elements += 2 * (pairs * stack->num_position_rows() + local_pairs * stack->max_positions);
   }
   return elements * static_cast<int64_t>(sizeof(float));
 }

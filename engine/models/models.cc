@@ -346,16 +346,15 @@ absl::Status LimitLength(int32_t max_model_len, TransformerSpec& spec) {
   return absl::OkStatus();
 }
 
-// No sequence may be long enough to have other angles.
-absl::Status CheckAngles(const TransformerSpec& spec) {
-  const StackSpec& stack = spec.decoder.has_value() ? *spec.decoder : *spec.encoder;
-  const int32_t most = stack.rotary.max_positions;
-  if (most == 0 || stack.max_positions <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("config.json: original_max_position_embeddings is {}, beyond which longrope's "
-                  "angles are others, and sequences have up to {} tokens; set max_model_len, to "
-                  "{} at most",
-                  most, stack.max_positions, most));
+// No table is made of the angles of sequences that are longer than any may be.
+void DropUnusedAngles(TransformerSpec& spec) {
+  for (std::optional<StackSpec>* stack : {&spec.encoder, &spec.decoder}) {
+    if (!stack->has_value()) continue;
+    RotarySpec& rotary = (*stack)->rotary;
+    if ((*stack)->max_positions > rotary.original_positions) continue;
+    rotary.original_positions = 0;
+    rotary.long_frequencies.clear();
+  }
 }
 
 }  // namespace
@@ -367,7 +366,7 @@ absl::StatusOr<ModelDescription> DescribeModel(const Checkpoint& checkpoint,
   auto description = Describe(checkpoint);
   if (!description.ok()) return InFolder(checkpoint, description.status());
   BEAMLINE_RETURN_IF_ERROR(LimitLength(max_model_len, description->spec));
-  BEAMLINE_RETURN_IF_ERROR(InFolder(checkpoint, CheckAngles(description->spec)));
+  DropUnusedAngles(description->spec);
   return description;
 }
 

@@ -1,9 +1,16 @@
 // Phi-3 and what is stored like it: Llama with queries, keys and values in one matrix, and the gate
 // and the up projection in another.
+#include <string_view>
+
 #include "base/status.h"
 #include "engine/models/llama_like.h"
 
 namespace beamline {
+namespace {
+
+constexpr std::string_view kLongRopeNames[] = {"su", "yarn"};
+
+}  // namespace
 
 absl::StatusOr<FamilyDescription> DescribePhi3(const Checkpoint& checkpoint) {
   BEAMLINE_ASSIGN_OR_RETURN(
@@ -14,7 +21,9 @@ absl::StatusOr<FamilyDescription> DescribePhi3(const Checkpoint& checkpoint) {
                                      .max_position_embeddings = 4096,
                                      .norm_epsilon = 1e-5f,
                                      .sliding_window = 0,
-                                     .rotary = {.may_be_partial = true, .original_positions = 4096},
+                                     .rotary = {.may_be_partial = true,
+                                                .original_positions = 4096,
+                                                .longrope_names = kLongRopeNames},
                                      .windows = WindowedLayers::kAll}));
   LayerNames& names = description.spec.decoder->layers;
   const std::string layer = LayerPrefix(checkpoint);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "fmt/format.h"
@@ -130,22 +131,29 @@ RotarySpec ReadDynamic(ConfigFields& rope, const RotaryParameters& p) {
   return ReadDefault(rope, p);
 }
 
-// As default, with each pair's period longer by a factor of its own.
-RotarySpec ReadLongRope(ConfigFields& rope, const RotaryParameters& p) {
-  RotarySpec rotary = {Periods(p)};
-  const size_t pairs = rotary.frequencies.size();
-  // Of the factors of sequences beyond the original positions no more is known than their number.
-  for (const char* const name : {"long_factor", "short_factor"}) {
-    const std::vector<double> factors = rope.Doubles(name);
-    if (factors.size() != pairs || std::ranges::any_of(factors, [](double f) { return f <= 0; })) {
-      rope.Fault(name, fmt::format("{} numbers above 0 are expected", pairs));
-      return rotary;
-    }
-    if (std::string_view(name) == "long_factor") continue;
-    for (size_t i = 0; i < pairs; ++i) {
-      rotary.frequencies[i] = 1.0f / (static_cast<float>(factors[i]) * rotary.frequencies[i]);
-    }
+// Of these periods, each longer by a factor of its own.
+std::vector<float> ReadStretched(ConfigFields& rope, const char* name,
+                                 const std::vector<float>& periods) {
+  const std::vector<double> factors = rope.Doubles(name);
+  if (factors.size() != periods.size() ||
+      std::ranges::any_of(factors, [](double factor) { return factor <= 0; })) {
+    rope.Fault(name, fmt::format("{} numbers above 0 are expected", periods.size()));
+    return periods;
   }
+  std::vector<float> frequencies;
+  for (size_t i = 0; i < periods.size(); ++i) {
+    frequencies.push_back(1.0f / (static_cast<float>(factors[i]) * periods[i]));
+  }
+  return frequencies;
+}
+
+// As default, with each pair's period longer by a factor of its own: by one for sequences within
+// the original positions, by another for those beyond.
+RotarySpec ReadLongRope(ConfigFields& rope, const RotaryParameters& p) {
+  const std::vector<float> periods = Periods(p);
+  RotarySpec rotary;
+  rotary.frequencies = ReadStretched(rope, "short_factor", periods);
+  std::vector<float> long_frequencies = ReadStretched(rope, "long_factor", periods);
   if (p.original_positions <= 1) {
     rope.Fault("original_max_position_embeddings", "a number above 1 is expected");
   }
@@ -154,7 +162,8 @@ RotarySpec ReadLongRope(ConfigFields& rope, const RotaryParameters& p) {
       factor <= 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(p.original_positions));
   rotary.scale = static_cast<float>(rope.OptionalDouble("attention_factor").value_or(sharper));
   if (p.original_positions < p.max_positions) {
-    rotary.max_positions = static_cast<int32_t>(p.original_positions);
+    rotary.original_positions = static_cast<int32_t>(p.original_positions);
+    rotary.long_frequencies = std::move(long_frequencies);
   }
   return rotary;
 }
@@ -250,7 +259,10 @@ RotarySpec ReadRotary(ConfigFields& config, int32_t head_dim, int32_t max_positi
   }
 
   const char* const type_name = rope.Has("rope_type") ? "rope_type" : "type";
-  const std::string name = rope.String(type_name, "default");
+  std::string name = rope.String(type_name, "default");
+  if (std::ranges::find(family.longrope_names, name) != family.longrope_names.end()) {
+    name = "longrope";
+  }
   const auto type = std::ranges::find(kTypes, name, &RotaryType::name);
   RotarySpec rotary;
   if (type == kTypes.end()) {
@@ -261,6 +273,9 @@ RotarySpec ReadRotary(ConfigFields& config, int32_t head_dim, int32_t max_positi
     known.insert(known.end(), type->parameters.begin(), type->parameters.end());
     rope.RequireKnown(known);
     rotary = type->read(rope, parameters);
+    if (rotary.original_positions > 0 && !family.layer_type.empty()) {
+      rope.Fault(type_name, "longrope for all layers alone is supported");
+    }
   }
   config.Include(rope);
   return rotary;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct RotaryFamily {
   bool may_be_partial = false;    // partial_rotary_factor may be other than 1
   double partial_factor = 1.0;    // without partial_rotary_factor
   double original_positions = 0;  // without original_max_position_embeddings; 0: max_positions
+  std::span<const std::string_view> longrope_names = {};  // of the type, in older checkpoints
 };
 
 inline constexpr std::string_view kFullAttention = "full_attention";
@@ -33,8 +35,8 @@ std::vector<float> RotaryFrequencies(double theta, int32_t rotary_dim);
 // modeling_rope_utils, which is float32; others, and parameters that a type does not have, are
 // faults.
 // The angles of dynamic depend on the sequence where it is longer than max_position_embeddings,
-// which no sequence here is: those of default. Those of longrope are others beyond
-// original_max_position_embeddings (RotarySpec::max_positions).
+// which no sequence here is: those of default. Those of longrope are others for sequences beyond
+// original_max_position_embeddings (RotarySpec::long_frequencies).
 RotarySpec ReadRotary(ConfigFields& config, int32_t head_dim, int32_t max_positions,
                       const RotaryFamily& family = {});
 

@@ -50,7 +50,8 @@ bool Pipeline::PrepareLaunch() {
   ForRanges(parallel_, step.ranges.size(), [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
       const Group& group = *step.ranges[i].group;
-      if (!group.done) assumed_[i] = group.decoder->Assume();
+      if (group.done) continue;
+      assumed_[i] = scheduler_.ChangesAnglesNext(group) ? std::nullopt : group.decoder->Assume();
     }
   });
   for (const auto& rows : assumed_) {
@@ -192,7 +193,7 @@ void Pipeline::AddBeamTables(const UnknownToken& first, const Assumption& assump
   // One token of each row, and nothing between them.
   BEAMLINE_CHECK(first.sequence + num_rows <= batch.num_sequences());
   BEAMLINE_CHECK(batch.query_offsets[first.sequence + num_rows] == first.token + num_rows);
-  const int32_t position = batch.positions[first.token];
+  const int32_t position = batch.context_lengths[first.sequence] - 1;
   edits_.beam_tables.push_back({.first_row = first.sequence,
                                 .first_token = first.token,
                                 .num_rows = num_rows,

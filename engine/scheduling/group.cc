@@ -26,6 +26,14 @@ void Group::Finish(Clock::time_point now) {
   Answer(std::move(result));
 }
 
+int32_t Group::length() const {
+  int32_t length = decoder->given_length();
+  for (const Sequence& row : rows) {
+    length = std::max(length, static_cast<int32_t>(row.tokens.size()));
+  }
+  return length;
+}
+
 int64_t Group::used_tokens() const {
   return begun() ? input_tokens + decoder->num_generated_tokens() : 0;
 }

@@ -31,6 +31,8 @@ struct Group : Job<GenerateSink, GenerateResult> {
   int32_t prompt_tokens = 0;  // for the usage: the encoder's input, or the decoder's prompt
   uint64_t seed = 0;
 
+  int32_t first_position = 0;  // of its sequences, as its keys and values were computed
+
   TokenIds encoder_ids;  // empty for decoder-only models
   BlockTable memory;     // where the encoder's keys and values lie
   std::vector<Sequence> rows;
@@ -47,6 +49,8 @@ struct Group : Job<GenerateSink, GenerateResult> {
   void SendDeltas();
   // Answers with what the decoder has. REQUIRES: it has finished.
   void Finish(Clock::time_point now);
+  // Of its longest sequence, what is given of it included.
+  int32_t length() const;
   // Of its prompt and of what it has generated, so far.
   int64_t used_tokens() const;
   void Expire(Clock::time_point now);

@@ -7,11 +7,20 @@
 
 namespace beamline {
 
-GroupCache::GroupCache(int32_t num_blocks, int32_t block_size, bool share_prefixes)
+GroupCache::GroupCache(int32_t num_blocks, int32_t block_size, bool share_prefixes,
+                       int32_t original_positions)
     : pool_(num_blocks),
       index_(num_blocks),
       block_size_(block_size),
-      share_prefixes_(share_prefixes) {}
+      share_prefixes_(share_prefixes),
+      original_positions_(original_positions) {}
+
+void GroupCache::FollowLength(Group& group, int32_t length) {
+  if (!ChangesAngles(group, length)) return;
+  group.first_position = FirstPosition(length);
+  Release(group);
+  for (Sequence& row : group.rows) row.keys.clear();
+}
 
 int32_t GroupCache::Allocate() {
   const int32_t block = pool_.Allocate();
@@ -23,7 +32,8 @@ const BlockKey& GroupCache::Key(const Group& group, Sequence& row, int32_t index
   while (static_cast<int32_t>(row.keys.size()) <= index) {
     const size_t block = row.keys.size();
     const std::span<const int32_t> tokens(row.tokens.data() + block * block_size_, block_size_);
-    const BlockKey parent = block == 0 ? index_.Root(group.cache_salt) : row.keys.back();
+    const BlockKey parent =
+        block == 0 ? index_.Root(group.cache_salt, group.first_position) : row.keys.back();
     row.keys.push_back(index_.Next(parent, tokens));
   }
   return row.keys[index];

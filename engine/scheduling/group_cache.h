@@ -21,7 +21,17 @@ struct KnownRow {
 class GroupCache {
  public:
   // Without `share_prefixes`, requests never share blocks (the sequences of one request always do).
-  GroupCache(int32_t num_blocks, int32_t block_size, bool share_prefixes);
+  // original_positions: RotarySpec's.
+  GroupCache(int32_t num_blocks, int32_t block_size, bool share_prefixes,
+             int32_t original_positions = 0);
+
+  // Where positions of a sequence of `length` tokens have other angles than those that the group's
+  // keys were computed with: gives back what it holds, so that all is computed again.
+  void FollowLength(Group& group, int32_t length);
+  // Whether a group of so many tokens would give back what it holds.
+  bool ChangesAngles(const Group& group, int32_t length) const {
+    return FirstPosition(length) != group.first_position;
+  }
 
   // The blocks that already hold the beginning of a row that has none yet.
   struct Prefix {
@@ -72,6 +82,9 @@ class GroupCache {
   const BlockPool& pool() const { return pool_; }
 
  private:
+  int32_t FirstPosition(int32_t length) const {
+    return length > original_positions_ ? original_positions_ : 0;
+  }
   int32_t Allocate();
   // The group's rows become copies of those that `parents` names; blocks are shared.
   void Descend(Group& group, std::span<const int32_t> parents, Workspace& workspace);
@@ -88,6 +101,7 @@ class GroupCache {
   PrefixIndex index_;
   int32_t block_size_;
   bool share_prefixes_;
+  int32_t original_positions_;
 };
 
 }  // namespace beamline

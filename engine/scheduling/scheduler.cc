@@ -5,9 +5,10 @@
 
 namespace beamline {
 
-Scheduler::Scheduler(const StepLimits& limits, bool share_prefixes)
+Scheduler::Scheduler(const StepLimits& limits, bool share_prefixes, int32_t original_positions)
     : limits_(limits),
-      cache_(limits.num_blocks, limits.block_size, share_prefixes),
+      cache_(limits.num_blocks, limits.block_size, share_prefixes, original_positions),
+      has_two_angles_(original_positions > 0),
       width_(limits.max_sequences) {}
 
 bool Scheduler::PrepareStep(Clock::time_point now, int32_t lane, const ParallelRanges& parallel) {
@@ -36,6 +37,9 @@ void Scheduler::Plan(Clock::time_point now, int32_t lane, bool may_admit,
   const int32_t free_rows = limits_.max_sequences - reserved;
   const int32_t wanted = std::max(0, width_ - reserved) + kAboveWidth;
   if (may_admit && free_rows > 0) FindNext(now, std::min(free_rows, wanted));
+  if (has_two_angles_) {
+    for (Group* const group : planned_) cache_.FollowLength(*group, group->length());
+  }
   first_rows_.clear();
   size_t num_rows = 0;
   for (const Group* group : planned_) {

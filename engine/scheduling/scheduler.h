@@ -21,7 +21,8 @@ namespace beamline {
 
 class Scheduler {
  public:
-  Scheduler(const StepLimits& limits, bool share_prefixes);
+  // original_positions: RotarySpec's.
+  Scheduler(const StepLimits& limits, bool share_prefixes, int32_t original_positions = 0);
 
   // A group whose decoder has one row of at least one token.
   void Add(std::unique_ptr<Group> group) { groups_.Add(std::move(group)); }
@@ -41,6 +42,11 @@ class Scheduler {
   int32_t num_preempted() const { return num_preempted_; }
   // Of the groups that the prepared step admitted for the first time.
   int32_t num_cached_tokens() const { return num_cached_tokens_; }
+  // Whether a group's next token changes the angles of all its positions, so that they are computed
+  // again in the next step: not before that token is known.
+  bool ChangesAnglesNext(const Group& group) const {
+    return has_two_angles_ && cache_.ChangesAngles(group, group.length() + 1);
+  }
   // Fork, Reorder and Settle keep what they free in the workspace until Free. Groups that are
   // apart may be changed beside each other by several threads, each with a workspace of its own.
   bool IsApart(const Group& group) const { return cache_.IsApart(group); }
@@ -98,6 +104,7 @@ class Scheduler {
 
   StepLimits limits_;
   GroupCache cache_;
+  bool has_two_angles_;  // short and long sequences do not have the same
   JobList<Group> groups_;
   uint64_t next_admission_ = 0;
   uint64_t num_steps_ = 0;

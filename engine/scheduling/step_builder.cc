@@ -109,7 +109,7 @@ void StepBuilder::FillChunk(std::span<Group* const> groups, size_t index, const 
   for (int32_t position = chunk.end - chunk.planned.num_tokens; position < chunk.end;
        ++position, ++token) {
     step_batch_.token_ids[token] = std::max(row.tokens[position], 0);
-    step_batch_.positions[token] = position;
+    step_batch_.positions[token] = group.first_position + position;
     step_batch_.slots[token] = cache.Slot(row.blocks, position);
   }
   chunk.ends_unknown = row.tokens[chunk.end - 1] == kUnknownToken;

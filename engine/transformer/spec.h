@@ -32,9 +32,17 @@ enum class NormPlacement : uint8_t { kPre, kPost };
 struct RotarySpec {
   // Of each pair of elements, radians a position; twice as many elements of a head are rotated.
   std::vector<float> frequencies;
-  float scale = 1.0f;         // multiplies cosines and sines
-  bool interleaved = false;   // a pair is two neighbours (GPT-J), not two that are half of it apart
-  int32_t max_positions = 0;  // a longer sequence would have other angles; 0: none would
+  // longrope: those of every position of a sequence of more than original_positions tokens. Empty:
+  // one set of angles for all sequences.
+  std::vector<float> long_frequencies;
+  int32_t original_positions = 0;  // 0: one set of angles
+  float scale = 1.0f;              // multiplies cosines and sines
+  bool interleaved = false;  // a pair is two neighbours (GPT-J), not two that are half of it apart
+
+  // The row of position 0 in the table of angles, for a sequence of so many tokens.
+  int32_t first_row(int32_t num_tokens) const {
+    return num_tokens > original_positions ? original_positions : 0;
+  }
 };
 
 // Biases of scores by distance, the same in every layer of a stack (relative_bias.h).
@@ -139,6 +147,8 @@ struct StackSpec {
   bool has_experts(int32_t layer) const {
     return experts.num_experts > 0 && (experts.layers.empty() || experts.layers[layer]);
   }
+  // Rows of the table of positions that tokens may name.
+  int32_t num_position_rows() const { return max_positions + rotary.original_positions; }
   // Columns of the tables.
   int32_t embedding_size() const { return projected_size > 0 ? projected_size : hidden_size; }
 

@@ -118,7 +118,7 @@ DecoderInputs StepInputs::PutStepBatch(const StepBatch& batch, const DeviceEdits
   const StackSpec& stack = *spec_->decoder;
   const size_t num_tokens = batch.token_ids.size();
   BEAMLINE_CHECK(batch.positions.size() == num_tokens && batch.slots.size() == num_tokens);
-  CheckWithin(batch.positions, stack.max_positions);
+  CheckWithin(batch.positions, stack.num_position_rows());
   BEAMLINE_CHECK(!cache.empty());
   const auto num_blocks = static_cast<int32_t>(cache.front().keys.dim(0));
   CheckWithin(batch.slots, num_blocks * limits_.block_size);
@@ -171,7 +171,7 @@ DecoderInputs StepInputs::PutStepBatch(const StepBatch& batch, const DeviceEdits
 
 void StepInputs::FillPositions(const StackSpec& stack, std::span<const int32_t> ids,
                                std::span<int32_t> positions) {
-  int32_t next = stack.position_offset;
+  int32_t next = stack.position_offset + stack.rotary.first_row(static_cast<int32_t>(ids.size()));
   for (size_t i = 0; i < ids.size(); ++i) {
     positions[i] = ids[i] == stack.padding_id ? stack.position_offset - 1 : next++;
   }

@@ -45,8 +45,9 @@ struct EncoderBatch {
 
 // A batch for the decoder, in host memory: prefill chunks and single decode tokens alike.
 struct StepBatch {
-  std::vector<int32_t> token_ids;        // [num_tokens]
-  std::vector<int32_t> positions;        // [num_tokens], 0-based within the sequence
+  std::vector<int32_t> token_ids;  // [num_tokens]
+  // [num_tokens], 0-based within the sequence, of long ones behind RotarySpec::first_row
+  std::vector<int32_t> positions;
   std::vector<int32_t> slots;            // [num_tokens], where each token's keys and values go
   std::vector<int32_t> query_offsets;    // [num_sequences + 1]
   std::vector<int32_t> context_lengths;  // [num_sequences], this step's tokens included

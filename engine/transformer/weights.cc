@@ -187,8 +187,7 @@ absl::StatusOr<Tensor> LoadRelativeBias(const StackSpec& spec, TensorReader& rea
                              fill);
 }
 
-absl::StatusOr<Rotary> LoadRotary(const RotarySpec& spec, int64_t max_positions,
-                                  TensorReader& reader) {
+absl::StatusOr<Rotary> LoadRotary(const RotarySpec& spec, int64_t num_rows, TensorReader& reader) {
   Rotary rotary;
   rotary.interleaved = spec.interleaved;
   if (spec.frequencies.empty()) return rotary;
@@ -197,7 +196,7 @@ absl::StatusOr<Rotary> LoadRotary(const RotarySpec& spec, int64_t max_positions,
   };
   BEAMLINE_ASSIGN_OR_RETURN(
       rotary.cos_sin,
-      reader.UploadFloats(max_positions, 2 * static_cast<int64_t>(spec.frequencies.size()), fill));
+      reader.UploadFloats(num_rows, 2 * static_cast<int64_t>(spec.frequencies.size()), fill));
   return rotary;
 }
 
@@ -294,7 +293,8 @@ absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, const LayerRange& 
   }
   if (spec.positions == PositionKind::kRotary) {
     reader.Keep(is_here);
-    BEAMLINE_ASSIGN_OR_RETURN(stack.rotary, LoadRotary(spec.rotary, spec.max_positions, reader));
+    BEAMLINE_ASSIGN_OR_RETURN(stack.rotary,
+                              LoadRotary(spec.rotary, spec.num_position_rows(), reader));
     BEAMLINE_ASSIGN_OR_RETURN(stack.local_rotary,
                               LoadRotary(spec.local_rotary, spec.max_positions, reader));
   }

@@ -242,7 +242,6 @@ class LongPromptsTest : public ::testing::TestWithParam<const char*> {
       model_ = std::make_unique<RandomStack>(name, vocab_size, /*with_template=*/false,
                                              /*set=*/"long");
     }
-    max_model_len_ = golden["max_model_len"].get<int32_t>();
     for (const json& row : rows_) {
       requests_.push_back(RequestsOf(row, golden["max_new_tokens"].get<int32_t>()));
     }
@@ -251,7 +250,6 @@ class LongPromptsTest : public ::testing::TestWithParam<const char*> {
   ModelOptions Options(int32_t max_batch_tokens, int32_t max_sequences) const {
     ModelOptions options = model_->Options("model");
     options.device = kOnGpu ? "cuda" : "cpu";
-    options.max_model_len = max_model_len_;
     options.max_batch_tokens = max_batch_tokens;
     options.max_sequences = max_sequences;
     options.max_queued_tokens = 1 << 20;  // all of a file's requests, whatever the budget
@@ -297,7 +295,6 @@ class LongPromptsTest : public ::testing::TestWithParam<const char*> {
   json rows_;
   std::vector<RowRequests> requests_;
   std::unique_ptr<LinkedModel> model_;
-  int32_t max_model_len_ = 0;
 };
 
 // The longest prompt takes most of the time: with every other budget its own log-probabilities are
@@ -313,7 +310,7 @@ TEST_P(LongPromptsTest, AnswersAreTheReferencesWithAnyBudget) {
   for (const int32_t budget : {500, 64, 16}) {
     ModelOptions options = Options(budget, budget == 500 ? 32 : 4);
     // Raised to what one request of full length needs: the others wait, or are preempted.
-    if (budget == 64 && max_model_len_ == 0) options.cache_bytes = 1;
+    if (budget == 64) options.cache_bytes = 1;
     const std::vector<RowAnswers> pieces = AnswersWith(options, budget == 64 ? requests_ : fewer);
     for (size_t i = 0; i < rows_.size(); ++i) {
       SCOPED_TRACE(testing::Message() << "row " << i << ", " << budget << " tokens a step");

@@ -128,7 +128,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Model{"gpt_neo-3x16-local", 101}, Model{"llama-6of2x10-llama3", 97},
                       Model{"llama-3x8-linear", 71}, Model{"mistral-4of2x6-dynamic", 61},
                       Model{"mistral-4of2x8-window", 89}, Model{"qwen3-6of3x10-yarn", 93},
-                      Model{"phi3-3x40-longrope", 71, 64}, Model{"gptj-3x16", 97},
+                      Model{"phi3-3x40-longrope", 71}, Model{"gptj-3x16", 97},
                       Model{"gemma3-4of2x10", 91}, Model{"bloom-5x8", 97}),
     NameOf);
 

@@ -47,7 +47,6 @@ class RandomDecodersTest : public ::testing::TestWithParam<Decoder> {
                                              /*with_template=*/false);
     }
     ModelOptions options = model_->Options("model");
-    options.max_model_len = 64;  // what most have; where another one's angles end
     auto engine = Serve({OnRanks(options, decoder.num_ranks)});
     ASSERT_TRUE(engine.ok()) << engine.status();
     engine_ = *std::move(engine);

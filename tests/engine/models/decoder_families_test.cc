@@ -64,7 +64,7 @@ TEST(DecoderFamilies, APartOfAHeadMayBeRotated) {
 }
 
 // Phi-3 of 128K: beyond 4,096 tokens the angles of all of them are others.
-TEST(DecoderFamilies, LongRopeEndsWhereItsAnglesChange) {
+TEST(DecoderFamilies, LongRopeHasAnglesOfShortAndOfLongSequences) {
   const json rope = {{"rope_type", "longrope"},
                      {"short_factor", {1.0, 2.0, 4.0, 8.0}},
                      {"long_factor", {3.0, 3.0, 3.0, 3.0}}};
@@ -73,14 +73,21 @@ TEST(DecoderFamilies, LongRopeEndsWhereItsAnglesChange) {
                        {"max_position_embeddings", 131072},
                        {"original_max_position_embeddings", 4096},
                        {"rope_scaling", rope}};
-  EXPECT_THAT(Error("phi3", fields),
-              EndsWith("/config.json: original_max_position_embeddings is 4096, beyond which "
-                       "longrope's angles are others, and sequences have up to 131072 tokens; set "
-                       "max_model_len, to 4096 at most"));
-  EXPECT_THAT(Error("phi3", fields, 4097), HasSubstr("sequences have up to 4097 tokens"));
+  const auto described = Describe("phi3", fields);
+  ASSERT_TRUE(described.ok()) << described.status();
+  const RotarySpec& rotary = described->spec.decoder->rotary;
+  EXPECT_EQ(rotary.original_positions, 4096);
+  EXPECT_EQ(described->spec.decoder->num_position_rows(), 131072 + 4096);
+  EXPECT_EQ(rotary.first_row(4096), 0);
+  EXPECT_EQ(rotary.first_row(4097), 4096);
+  EXPECT_THAT(rotary.long_frequencies,
+              ElementsAre(FloatNear(1.0f / 3, 1e-7f), FloatNear(0.1f / 3, 1e-8f),
+                          FloatNear(0.01f / 3, 1e-9f), FloatNear(0.001f / 3, 1e-10f)));
+  // Where no sequence is long, there is one set.
   const auto limited = Describe("phi3", fields, 4096);
   ASSERT_TRUE(limited.ok()) << limited.status();
-  const RotarySpec& rotary = limited->spec.decoder->rotary;
+  EXPECT_EQ(limited->spec.decoder->rotary.original_positions, 0);
+  EXPECT_EQ(limited->spec.decoder->num_position_rows(), 4096);
   // 10000 ^ (i / 4) times the factor; sqrt(1 + ln 32 / ln 4096).
   EXPECT_THAT(rotary.frequencies,
               ElementsAre(FloatNear(1.0f, 1e-7f), FloatNear(0.05f, 1e-8f),
@@ -91,6 +98,14 @@ TEST(DecoderFamilies, LongRopeEndsWhereItsAnglesChange) {
   EXPECT_THAT(Error("phi3", shorter, 4096), HasSubstr("short_factor is [1.0]; 4 numbers above 0"));
   shorter["rope_scaling"]["short_factor"] = {1.0, 0.0, 1.0, 1.0};
   EXPECT_THAT(Error("phi3", shorter, 4096), HasSubstr("4 numbers above 0 are expected"));
+  for (const char* const older : {"su", "yarn"}) {
+    json renamed = fields;
+    renamed["rope_scaling"].erase("rope_type");
+    renamed["rope_scaling"]["type"] = older;
+    const auto same = Describe("phi3", renamed);
+    ASSERT_TRUE(same.ok()) << same.status();
+    EXPECT_EQ(same->spec.decoder->rotary.long_frequencies, rotary.long_frequencies);
+  }
   json whole = fields;
   whole["original_max_position_embeddings"] = 131072;
   EXPECT_TRUE(Describe("phi3", whole).ok());

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -183,6 +184,15 @@ TEST(LlamaLikeTest, RotaryTablesHoldScaledCosinesAndSines) {
   EXPECT_EQ(Decoder("llama", {{"rope_parameters", given}}).rotary.scale, 1.25f);
 }
 
+TEST(LlamaLikeTest, RotaryTablesHoldLongSequencesBehindShortOnes) {
+  const RotarySpec rotary = {
+      .frequencies = {0.5f}, .long_frequencies = {0.25f}, .original_positions = 3};
+  std::vector<float> table(2 * 4);
+  FillRotaryTable(rotary, 1, table);  // positions 1, 2 of short sequences, 0, 1 of long ones
+  ExpectFloats(table, {std::cos(0.5f), std::sin(0.5f), std::cos(1.0f), std::sin(1.0f), 1, 0,
+                       std::cos(0.25f), std::sin(0.25f)});
+}
+
 // transformers before 5 had other fields, and the type had another name.
 TEST(LlamaLikeTest, OlderFieldsMeanTheSame) {
   const StackSpec older = Decoder(
@@ -216,7 +226,7 @@ TEST(LlamaLikeTest, WhatIsNotServedIsNamed) {
   const json sliding = {{"num_hidden_layers", 1}, {"layer_types", {"sliding_attention"}}};
   const std::pair<json, std::string> faults[] = {
       {rope({{"rope_type", "longrope"}}),
-       "config.json: rope_scaling: long_factor is missing; 64 numbers above 0 are expected"},
+       "config.json: rope_scaling: short_factor is missing; 64 numbers above 0 are expected"},
       {rope({{"rope_type", "proportional"}}),
        "config.json: rope_scaling: rope_type is \"proportional\"; supported are default, linear, "},
       {rope({{"type", "su"}}), "config.json: rope_scaling: type is \"su\"; supported are default"},
