@@ -1,6 +1,8 @@
 // How a model comes to its memory.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,11 +13,19 @@
 
 #include "engine/loading/cache_size.h"
 #include "engine/loading/loaded_model.h"
+#include "engine/loading/rehearsal.h"
 #include "tests/engine/demo_engine.h"
 #include "tests/engine/random_model.h"
 
 namespace beamline::memory_test {
 namespace {
+
+size_t Held(const LoadedModel& model, std::string_view name) {
+  for (const MemoryUse& use : model.backend->MemoryUsage()) {
+    if (use.name == name) return use.bytes;
+  }
+  return 0;
+}
 
 TEST(CacheSizeTest, ModelsLoadedInTurnGetEvenShares) {
   // 1000 bytes of which 100, 200 and 100 become weights: 600 left, a quarter of it for buffers.
@@ -98,14 +108,8 @@ TEST(MemoryPlanTest, RanksAreCountedTogether) {
   EXPECT_GT(three->info.weight_bytes, one->info.weight_bytes);
   EXPECT_GT(three->memory.activations, one->memory.activations);
   EXPECT_LT(three->memory.activations, 3 * one->memory.activations);
-  const auto held = [](const LoadedModel& model, std::string_view name) {
-    for (const MemoryUse& use : model.backend->MemoryUsage()) {
-      if (use.name == name) return use.bytes;
-    }
-    return size_t{0};
-  };
-  EXPECT_GE(held(*three, "weights"), static_cast<size_t>(three->info.weight_bytes));
-  EXPECT_LT(held(*three, "weights"), held(*one, "weights") * 5 / 4);  // packing pads each part
+  EXPECT_GE(Held(*three, "weights"), static_cast<size_t>(three->info.weight_bytes));
+  EXPECT_LT(Held(*three, "weights"), Held(*one, "weights") * 5 / 4);  // packing pads each part
 }
 
 // Stages hold layers of their own, and besides these a norm, and a table that a second one reads.
@@ -193,6 +197,52 @@ TEST(MemoryPlanTest, ConvolutionsAreCounted) {
   ExpectPartsCounted(RandomStack("deberta-v2-5x6-conv", 73, /*with_template=*/true), {{2, 1}});
   ExpectPartsCounted(RandomStack("deberta-v2-3x10-c2p", 73, /*with_template=*/true),
                      {{2, 1}, {1, 3}, {2, 3}});
+}
+
+void ExpectStepsTakeWhatIsPlanned(ModelOptions options, int32_t max_batch_tokens) {
+  SCOPED_TRACE(options.folder + ", " + std::to_string(max_batch_tokens) + " tokens a step");
+  options.max_batch_tokens = max_batch_tokens;
+  options.max_sequences = std::min(max_batch_tokens, 64);
+  const auto loaded = LoadedModel::Load(options, {.cpu = {.num_threads = 1}});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const LoadedModel& model = **loaded;
+  // A CPU's memory is taken when it is written.
+  ASSERT_TRUE(RehearseLargest(model.limits, *model.transformer, *model.backend).ok());
+  const auto planned = static_cast<size_t>(model.memory.activations);
+  const bool is_gpu = model.memory.workspaces > 0;
+  // The largest step of these models is shorter than that, and not all pages are written.
+  if (is_gpu || max_batch_tokens <= 1024) {
+    EXPECT_GE(Held(model, "activations"), is_gpu ? planned : planned * 9 / 10);
+  }
+  // Every buffer begins at a multiple of some hundred bytes.
+  EXPECT_LE(Held(model, "activations"), planned + planned / 50 + (64 << 10));
+  if (!is_gpu) return;
+  EXPECT_LE(Held(model, "workspaces"), static_cast<size_t>(model.memory.workspaces));
+  EXPECT_GE(Held(model, "workspaces"), static_cast<size_t>(model.memory.workspaces) / 4);
+}
+
+// BEAMLINE_TEST_FOLDER: another checkpoint besides, of a size that users have.
+TEST(MemoryPlanTest, StepsTakeWhatIsPlanned) {
+  for (const int32_t tokens : {16, 100, 1024, 8192}) {
+    for (const char* const name : {"write-en", "translate-en-de", "embed-en"}) {
+      ModelOptions options = Demo(name);
+      options.cache_bytes = 16 << 20;
+      ExpectStepsTakeWhatIsPlanned(options, tokens);
+    }
+    ExpectStepsTakeWhatIsPlanned(
+        RandomStack("qwen3_moe-4of2x6", 89, /*with_template=*/false).Options("experts"), tokens);
+    ExpectStepsTakeWhatIsPlanned(
+        RandomStack("phi3-3x40-longrope", 71, /*with_template=*/false).Options("long"), tokens);
+    if (const char* const folder = std::getenv("BEAMLINE_TEST_FOLDER")) {
+      ModelOptions options;
+      options.name = "given";
+      options.folder = folder;
+      options.device = TestDevice();
+      options.dtype = TestDevice() == "cuda" ? DType::kBFloat16 : DType::kFloat32;
+      options.cache_bytes = int64_t{2} << 30;
+      ExpectStepsTakeWhatIsPlanned(options, tokens);
+    }
+  }
 }
 
 TEST(EngineMemoryTest, StatsSayWhatAModelHolds) {
