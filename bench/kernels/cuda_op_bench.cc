@@ -386,7 +386,28 @@ void TimeNormedProducts(Bench& bench) {
   }
 }
 
+// The products of a layer of Llama 3 8B for pieces of prompts.
+void TimeProductsOfPieces(Bench& bench) {
+  for (const int64_t rows : {200, 512, 768, 1024, 2048}) {
+    Product piece = {"piece", rows, 4096, 6144};
+    piece.biased = false;
+    TimeMatMul(bench, piece);
+    piece.out_features = 28672;
+    piece.gated = true;
+    piece.activation = Activation::kSilu;
+    TimeMatMul(bench, piece);
+    piece.gated = false;
+    piece.activation = Activation::kNone;
+    piece.residual = true;
+    piece.out_features = 4096;
+    TimeMatMul(bench, piece);
+    piece.in_features = 14336;
+    TimeMatMul(bench, piece);
+  }
+}
+
 void TimeAll(Bench& bench) {
+  TimeProductsOfPieces(bench);
   TimeProducts(bench);
   TimeProductsOfSomeRows(bench);
   TimeNormedProducts(bench);

@@ -228,7 +228,7 @@ MemoryPlan PlanMemory(const TransformerSpec& spec, const Checkpoint& checkpoint,
 int64_t WorkspaceBytes(const TransformerSpec& spec, DType activation_dtype,
                        const StepLimits& limits, int num_ranks, int num_stages) {
   // Of each rank, whatever it computes: cuBLASLt's workspace, and the first scratch memory.
-  constexpr int64_t kFixedBytes = int64_t{80} << 20;
+  constexpr int64_t kFixedBytes = int64_t{84} << 20;
   int64_t widest = 0;  // columns of a product that is finished apart
   for (const auto& stack : {spec.encoder, spec.decoder}) {
     if (!stack.has_value()) continue;

@@ -10,6 +10,7 @@
 #include "engine/loading/host_heads.h"
 #include "engine/loading/make_limits.h"
 #include "engine/loading/model_precision.h"
+#include "engine/scheduling/encode_step_builder.h"
 #include "engine/transformer/mask_head.h"
 #include "fmt/format.h"
 
@@ -17,9 +18,15 @@ namespace beamline {
 namespace {
 
 StepLimits LimitsIn(const LoadedModel& model, const CacheRoom& room) {
-  return MakeStepLimits(model.options, model.description,
-                        MaxInputTokens(model.description, *model.tokenizer),
-                        model.backend->CacheDType(PrecisionOf(model.options)), room);
+  const int32_t longest = MaxInputTokens(model.description, *model.tokenizer);
+  StepLimits limits = MakeStepLimits(model.options, model.description, longest,
+                                     model.backend->CacheDType(PrecisionOf(model.options)), room);
+  // A host takes its time over inputs that a step holds, too: EncodeLoop cuts them.
+  if (!model.backend->FreeMemory().has_value() && longest > EncodeStepBuilder::kLeastTokens &&
+      ComputesInPieces(model.description.spec, model.options)) {
+    limits.max_input_tokens = longest;
+  }
+  return limits;
 }
 
 // What the cache may take. REQUIRES: the model has its backend.

@@ -74,7 +74,7 @@ size_t EncodeStepBuilder::StartNext(EncodeJob& job, Clock::time_point now) {
 
 bool EncodeStepBuilder::Fits(const TokenIds& input, const Room& room, bool is_first) const {
   const auto tokens = static_cast<int64_t>(batch_.token_ids.size() + input.size());
-  return batch_.num_sequences() < room.sequences &&
+  return !IsLong(input) && batch_.num_sequences() < room.sequences &&
          tokens <= (is_first ? limits_.max_batch_tokens : room.tokens);
 }
 

@@ -1,6 +1,6 @@
 // Packs the inputs of encode jobs into the batch of a step: whole inputs by the jobs' order, until
-// one does not fit. One that is longer than a step goes by itself, in pieces; while another one
-// does, it is passed by those that are shorter. The last eighth goes by turns alone, whatever the
+// one does not fit. One that is long goes by itself, in pieces; while another one does, it is passed
+// by those that are shorter. The last eighth goes by turns alone, whatever the
 // jobs' priorities: no job waits for those of higher priority longer than for those before it in
 // turn.
 #pragma once
@@ -30,7 +30,8 @@ struct EncodeSlice {
 
 class EncodeStepBuilder {
  public:
-  explicit EncodeStepBuilder(const StepLimits& limits) : limits_(limits) {}
+  explicit EncodeStepBuilder(const StepLimits& limits)
+      : limits_(limits), most_whole_(limits.max_batch_tokens) {}
 
   // What comes waits for the step that is under way, and for its own: while several clients ask,
   // these have so much time for each of them. With so many tokens a host computes as many a second
@@ -40,8 +41,11 @@ class EncodeStepBuilder {
   // Of a step that so many clients share, at `seconds_per_token` (0: not known).
   static int64_t TokensOfStep(size_t num_clients, double seconds_per_token);
 
+  // Inputs of more tokens are long from now on. REQUIRES: 1 .. max_batch_tokens, which it is at
+  // first.
+  void SetMostWhole(int64_t tokens) { most_whole_ = tokens; }
   // Starts the inputs that fit, of the jobs in WaitingOrder, up to `most_tokens` (>= 1) or what one
-  // input has more, and with `takes_long` the first one that is longer than a step. Each job has at
+  // input has more, and with `takes_long` the first long one. Each job has at
   // least one input, of 1 token or more.
   void Build(JobList<EncodeJob>& jobs, Clock::time_point now,
              int64_t most_tokens = std::numeric_limits<int64_t>::max(), bool takes_long = false);
@@ -66,7 +70,7 @@ class EncodeStepBuilder {
   // Starts the job's next input.
   size_t StartNext(EncodeJob& job, Clock::time_point now);
   bool IsLong(const TokenIds& input) const {
-    return std::ssize(input) > std::ptrdiff_t{limits_.max_batch_tokens};
+    return std::ssize(input) > std::ptrdiff_t{most_whole_};
   }
   // It has no input left, or its next one waits for the end of a long one.
   bool MayBePassed(const EncodeJob& job) const {
@@ -76,6 +80,7 @@ class EncodeStepBuilder {
   void Append(const EncodeJob& job, size_t index);
 
   const StepLimits limits_;
+  int64_t most_whole_;
   EncoderBatch batch_;
   std::vector<EncodeSlice> slices_;
   std::optional<EncodeSlice> long_slice_;

@@ -116,6 +116,7 @@ void EncodeLoop::Step(WorkBatch& posted) {
   RemoveFinished();
   posted.HandOver();
   if (!long_.has_value() || !long_is_next_) {
+    builder_.SetMostWhole(MostWhole());
     builder_.Build(jobs_, now, StepTokens(now), /*takes_long=*/!long_.has_value());
     if (builder_.long_slice().has_value()) BeginLong();
     long_is_next_ = builder_.slices().empty();
@@ -201,6 +202,15 @@ int64_t EncodeLoop::StepTokens(Clock::time_point now) {
     if (++num_added == RecentClients::kMost) break;
   }
   return EncodeStepBuilder::TokensOfStep(clients_.Count(now), stats().rate.seconds_per_token());
+}
+
+int64_t EncodeLoop::MostWhole() {
+  constexpr auto kLeast = static_cast<int32_t>(EncodeStepBuilder::kLeastTokens);
+  const LongInput* const input = context().transformer.long_input();
+  const double seconds_per_token = stats().rate.seconds_per_token();
+  if (!has_short_steps_ || input == nullptr || seconds_per_token <= 0) return most_tokens_;
+  return input->cost().LongestWithin(kSecondsWhole / seconds_per_token,
+                                     std::min(kLeast, most_tokens_), most_tokens_);
 }
 
 absl::Status EncodeLoop::Read(const EncodedRows& rows, std::span<const EncodeSlice> slices) {

@@ -48,6 +48,9 @@ class EncodeLoop : public StepLoop<EncodeJob> {
  private:
   // What comes while a slice is computed waits for its end, and slices lose little by being short.
   static constexpr double kSecondsOfSlice = 0.03;
+  // An input that takes a host longer is computed in slices, where the model can be: whoever comes
+  // waits for what is not cut.
+  static constexpr double kSecondsWhole = 0.1;
   // Between two batches of what another thread waits for in the meantime.
   static constexpr int kMostStepsInPlace = 8;
 
@@ -75,6 +78,8 @@ class EncodeLoop : public StepLoop<EncodeJob> {
   void SetShareOfLong();
   // That the next step may have, about.
   int64_t StepTokens(Clock::time_point now);
+  // Of an input that is not long.
+  int64_t MostWhole();
   // Gives the inputs of the slices their answers.
   absl::Status Read(const EncodedRows& rows, std::span<const EncodeSlice> slices);
   // The vectors of adjacent slices that are pooled alike, one after the other: each call and each

@@ -56,14 +56,24 @@ double LongInputCost::OfPiece(int32_t layer, int32_t begin, int32_t count) const
   return count * (1 + keys * of_key_[layer]);
 }
 
-int64_t LongInputCost::Steps(int32_t num_tokens, const StepLimits& limits) const {
+double LongInputCost::OfInput(int32_t num_tokens) const {
   double cost = 0;
   for (size_t layer = 0; layer < of_key_.size(); ++layer) {
     cost += OfPiece(static_cast<int32_t>(layer), 0, num_tokens);
   }
-  const double of_step = static_cast<double>(limits.max_batch_tokens) *
-                         static_cast<double>(std::max<size_t>(1, of_key_.size()));
-  return std::max<int64_t>(1, std::llround(cost / of_step));
+  return cost / static_cast<double>(std::max<size_t>(1, of_key_.size()));
+}
+
+int64_t LongInputCost::Steps(int32_t num_tokens, const StepLimits& limits) const {
+  return std::max<int64_t>(1, std::llround(OfInput(num_tokens) / limits.max_batch_tokens));
+}
+
+int32_t LongInputCost::LongestWithin(double cost, int32_t least, int32_t most) const {
+  while (least < most) {
+    const int32_t middle = least + (most - least + 1) / 2;
+    OfInput(middle) <= cost ? least = middle : most = middle - 1;
+  }
+  return least;
 }
 
 LongInput::LongInput(const StackSpec& stack, const StackWeights& weights,

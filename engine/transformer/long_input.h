@@ -24,8 +24,13 @@ class LongInputCost {
 
   // Of rows [begin, begin + count) of an input in a layer.
   double OfPiece(int32_t layer, int32_t begin, int32_t count) const;
-  // A whole input, in steps of max_batch_tokens rows each; at least 1.
+  // A whole input, as tokens of short inputs.
+  double OfInput(int32_t num_tokens) const;
+  // The same in steps of max_batch_tokens tokens each; at least 1.
   int64_t Steps(int32_t num_tokens, const StepLimits& limits) const;
+  // The longest input, of `least` to `most` tokens, that costs at most so many tokens of short
+  // ones, or `least`.
+  int32_t LongestWithin(double cost, int32_t least, int32_t most) const;
 
  private:
   // What a key that a row sees takes, of what the products of the row take.
@@ -55,6 +60,7 @@ class LongInput {
   // inputs take, and at least one piece. The progress of two calls differs by no more than
   // max_batch_tokens.
   Progress Advance(int32_t num_tokens);
+  const LongInputCost& cost() const { return cost_; }
   bool done() const { return layer_ == stack_.num_layers; }
   // The last hidden states, [number of ids, hidden_size], until the next Begin. REQUIRES: done().
   Tensor hidden() const;

@@ -145,6 +145,18 @@ TEST_F(LongSlicesTest, ArePassedWhileTheyWait) {
   EXPECT_EQ(BuildWithLong(), nullptr);
 }
 
+TEST_F(LongSlicesTest, ShorterOnesAreLongWhereTheyTakeTheirTime) {
+  builder_.SetMostWhole(4);
+  EncodeJob& first = Add({5, 4});
+  EncodeJob& second = Add({6});
+  EXPECT_EQ(BuildWithLong(), &first);
+  EXPECT_EQ(builder_.batch().token_ids, (std::vector<int32_t>{2, 2, 2, 2}));
+  EXPECT_FALSE(second.begun());
+  builder_.SetMostWhole(10);
+  EXPECT_EQ(BuildWithLong(/*takes_long=*/false), nullptr);
+  EXPECT_EQ(builder_.batch().token_ids.size(), 6u);
+}
+
 TEST_F(LongSlicesTest, TheHigherPriorityIsFirst) {
   EncodeJob& low = Add({12});
   EncodeJob& high = Add({11}, /*priority=*/1);
