@@ -225,9 +225,29 @@ void StackForward::CachedSelfAttention(int layer, const DecoderInputs& inputs,
               }
               EditScores(layer, attention);
               backend_.ProjectHeads(project);
-              backend_.Attention(attention);
+              Attend(inputs.tokens.rows, inputs.context, attention);
               return Output(attention.output, weights.attention_output);
             });
+}
+
+void StackForward::Attend(const PackedRows& rows, const PagedContext& context,
+                          const AttentionParams& attention) const {
+  if (rows.rest_offsets == nullptr) return backend_.Attention(attention);
+  const int num_rest = rows.num_rows - rows.num_single;
+  AttentionParams single = attention, rest = attention;
+  single.query = attention.query.First(rows.num_single);
+  single.output = attention.output.First(rows.num_single);
+  single.num_sequences = rows.num_single;
+  single.max_query_length = 1;
+  single.max_context_length = context.max_single_length;
+  rest.query = attention.query.Rows(rows.num_single, num_rest);
+  rest.output = attention.output.Rows(rows.num_single, num_rest);
+  rest.num_sequences -= rows.num_single;
+  rest.query_offsets = rows.rest_offsets;
+  rest.context_lengths += rows.num_single;
+  rest.block_tables += int64_t{rows.num_single} * context.max_blocks;
+  backend_.Attention(single);
+  backend_.Attention(rest);
 }
 
 void StackForward::CrossAttention(int layer, const PackedRows& rows, const PagedContext& memory,

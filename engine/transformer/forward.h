@@ -20,6 +20,10 @@ struct PackedRows {
   int max_length = 0;                // rows of the longest sequence
   const int32_t* offsets = nullptr;  // [num_sequences + 1]
   int first_row = 0;                 // of the residual stream's, in its buffer
+  // Where the sequences that have a row each, which come first, are attended apart from the others:
+  // how many they are, and the others' offsets from their first row on.
+  int num_single = 0;
+  const int32_t* rest_offsets = nullptr;  // [num_sequences - num_single + 1]; null: not so
 };
 
 struct PackedTokens {
@@ -33,6 +37,7 @@ struct PackedTokens {
 struct PagedContext {
   const int32_t* lengths = nullptr;  // [num_sequences]
   int max_length = 0;
+  int max_single_length = 0;  // of PackedRows::num_single
   int32_t* tables = nullptr;  // [num_sequences, max_blocks]
   int max_blocks = 0;
 };
@@ -122,6 +127,9 @@ class StackForward {
                      AttentionParams& attention) const;
   // A decoder's: through the cache.
   void CachedSelfAttention(int layer, const DecoderInputs& inputs, Stream& stream) const;
+  // Through the cache, by two calls where the rows say so.
+  void Attend(const PackedRows& rows, const PagedContext& context,
+              const AttentionParams& attention) const;
   void CrossAttention(int layer, const PackedRows& rows, const PagedContext& memory,
                       Stream& stream) const;
   void FeedForward(int layer, Stream& stream) const;

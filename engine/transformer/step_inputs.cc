@@ -27,6 +27,11 @@ static_assert(3 * kMostInPlace <= IndexArrays::kMostInPlace);
 constexpr size_t kOffsetsStride = 4;
 constexpr size_t kNumOffsets = kOffsetsStride * (kMostInPlace + 1);
 
+// Of sequences with a row each beside longer ones: a kernel for many rows has tiles for each
+// sequence as for the longest one. Where there are fewer, a call of their own costs more than it
+// saves.
+constexpr int kFewestApart = 4;
+
 // The most index values that one step takes.
 size_t Capacity(const TransformerSpec& spec, const StepLimits& limits) {
   const size_t tokens = limits.max_batch_tokens;
@@ -38,9 +43,9 @@ size_t Capacity(const TransformerSpec& spec, const StepLimits& limits) {
     const int32_t blocks = CeilDiv(stack->max_positions, limits.block_size);
     table_width += std::bit_ceil(static_cast<uint32_t>(blocks));
   }
-  constexpr size_t kMostArrays = 12;
+  constexpr size_t kMostArrays = 13;
   return 4 * tokens                 // ids, positions, types, slots
-         + 2 * (sequences + 1)      // offsets of tokens and of wanted rows
+         + 3 * (sequences + 1)      // offsets of tokens, of wanted rows, behind single rows
          + 2 * sequences            // context and memory lengths
          + sequences * table_width  // block and memory tables
          + limits.max_logits_rows   // wanted rows
@@ -140,6 +145,7 @@ DecoderInputs StepInputs::PutStepBatch(const StepBatch& batch, const DeviceEdits
   BEAMLINE_CHECK(batch.context_lengths.size() == num_sequences);
   inputs.context = PutContext(batch.context_lengths, batch.block_tables, batch.max_blocks,
                               batch.max_context_length, num_blocks);
+  PutRest(batch, inputs);
   if (stack.cross_attention) {
     BEAMLINE_CHECK(batch.memory_lengths.size() == num_sequences);
     inputs.memory = PutContext(batch.memory_lengths, batch.memory_tables, batch.max_memory_blocks,
@@ -255,6 +261,23 @@ PagedContext StepInputs::PutContext(std::span<const int32_t> lengths,
   context.tables = arrays_.Add(tables);
   context.max_blocks = max_blocks;
   return context;
+}
+
+void StepInputs::PutRest(const StepBatch& batch, DecoderInputs& inputs) {
+  PackedRows& rows = inputs.tokens.rows;
+  if (!backend_->Records() || rows.max_length < 2) return;
+  const std::span<const int32_t> offsets = batch.query_offsets;
+  int num_single = 0;
+  while (num_single < rows.num_sequences && offsets[num_single + 1] == num_single + 1) ++num_single;
+  if (num_single < kFewestApart) return;
+  rows.num_single = num_single;
+  const IndexArrays::Array rest = arrays_.Add(offsets.size() - static_cast<size_t>(num_single));
+  for (size_t s = 0; s < rest.host.size(); ++s) {
+    rest.host[s] = offsets[static_cast<size_t>(num_single) + s] - num_single;
+  }
+  rows.rest_offsets = rest.device;
+  inputs.context.max_single_length =
+      *std::max_element(batch.context_lengths.begin(), batch.context_lengths.begin() + num_single);
 }
 
 void StepInputs::PutWantedRows(const StepBatch& batch, DecoderInputs& inputs) {

@@ -57,6 +57,8 @@ class StepInputs {
   PagedContext PutContext(std::span<const int32_t> lengths, std::span<const int32_t> tables,
                           int32_t max_blocks, int32_t max_length, int32_t num_blocks);
   IndexArrays::Array PutTokenIds(std::span<const int32_t> ids, int32_t vocab_size);
+  // What of a step with sequences of one row and of several is attended apart.
+  void PutRest(const StepBatch& batch, DecoderInputs& inputs);
   void PutWantedRows(const StepBatch& batch, DecoderInputs& inputs);
 
   const TransformerSpec* spec_;
