@@ -15,9 +15,12 @@ class ModelRoot {
   // `path` is a folder. INVALID_ARGUMENT naming model_root otherwise.
   static absl::StatusOr<ModelRoot> Open(const std::string& path);
 
-  // The path of `folder`, which is below the root, and so is all that links in it lead to.
-  // INVALID_ARGUMENT naming `folder` where it is not; NOT_FOUND when there is none.
+  // The path of `folder`, which is below the root, and so is all that links in it lead to at this
+  // moment: an early answer that names the fault. What holds the files below the root is that they
+  // are opened beneath it (ModelOptions::folder_root). INVALID_ARGUMENT naming `folder` where it is
+  // not below; NOT_FOUND when there is none.
   absl::StatusOr<std::string> Resolve(std::string_view folder) const;
+  const std::string& path() const { return path_; }  // without links
 
  private:
   explicit ModelRoot(std::string path) : path_(std::move(path)) {}

@@ -40,9 +40,12 @@ inline constexpr char kVersionSeparator = '@';
 
 // One model to serve; engine/api/model_settings.h has the ranges.
 struct ModelOptions {
-  std::string name;               // as requests name it
-  int32_t version = 1;            // several of one name may be served beside each other
-  std::string folder;             // a Hugging Face checkpoint folder
+  std::string name;     // as requests name it
+  int32_t version = 1;  // several of one name may be served beside each other
+  std::string folder;   // a Hugging Face checkpoint folder
+  // Every file of `folder` is opened beneath this folder, wherever links in it lead; empty: where
+  // they lead. No setting: LoadModel's callers do not choose it.
+  std::string folder_root;
   DType dtype = DType::kFloat32;  // of what the next three leave open
   // Types of matrices in memory, of products, and of keys and values in memory ("bfloat16");
   // empty: dtype, of the cache what the device's activations have

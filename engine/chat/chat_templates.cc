@@ -22,6 +22,7 @@ using jinja::Value;
 using jinja::Variables;
 
 constexpr size_t kMostTemplates = 64;
+constexpr size_t kMostFiles = 10000;  // beside them in their folder
 constexpr const char* kDefaultName = "default";
 constexpr const char* kToolName = "tool_use";
 
@@ -114,7 +115,7 @@ absl::StatusOr<Value> MessageValue(const ChatMessage& message, const std::string
   return jinja::MakeDict(std::move(members));
 }
 
-absl::StatusOr<std::string> ReadTemplate(const std::string& path) {
+absl::StatusOr<std::string> ReadTemplate(const CheckpointPath& path) {
   return ReadWholeFile(path, static_cast<int64_t>(jinja::Template::kMostBytes));
 }
 
@@ -134,7 +135,7 @@ void ChatTemplates::Add(const std::string& name, std::string source, std::string
   templates_.insert_or_assign(name, Named{std::move(source), jinja::Template::Parse(text)});
 }
 
-absl::StatusOr<ChatTemplates> ChatTemplates::Load(const std::string& folder) {
+absl::StatusOr<ChatTemplates> ChatTemplates::Load(const CheckpointPath& folder) {
   ChatTemplates made;
   BEAMLINE_ASSIGN_OR_RETURN(const text::TokenizerConfig config, text::ReadTokenizerConfig(folder));
   for (const char* role : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
@@ -142,26 +143,25 @@ absl::StatusOr<ChatTemplates> ChatTemplates::Load(const std::string& folder) {
     std::string token = config.Role(role, "");
     if (!token.empty()) made.special_tokens_.emplace_back(role, std::move(token));
   }
-  const auto file = ReadTemplate(folder + "/chat_template.jinja");
+  const auto file = ReadTemplate(folder / "chat_template.jinja");
   if (file.ok()) {
     made.Add(kDefaultName, "chat_template.jinja", *file);
   } else if (!absl::IsNotFound(file.status())) {
     return file.status();
   }
-  std::error_code error;
   std::vector<std::string> names;
-  for (std::filesystem::directory_iterator entry(folder + "/additional_chat_templates", error), end;
-       !error && entry != end; entry.increment(error)) {
-    if (entry->path().extension() == ".jinja") names.push_back(entry->path().stem().string());
+  for (const std::string& file : (folder / "additional_chat_templates").List(kMostFiles)) {
+    const std::filesystem::path name(file);
+    if (name.extension() == ".jinja") names.push_back(name.stem().string());
     if (names.size() > kMostTemplates) {
       return absl::InvalidArgumentError(
           fmt::format("{}/additional_chat_templates: more than {} templates; accepted: at most {}",
-                      folder, kMostTemplates, kMostTemplates));
+                      folder.string(), kMostTemplates, kMostTemplates));
     }
   }
   for (const std::string& name : names) {
     const std::string path = fmt::format("additional_chat_templates/{}.jinja", name);
-    BEAMLINE_ASSIGN_OR_RETURN(const std::string text, ReadTemplate(folder + "/" + path));
+    BEAMLINE_ASSIGN_OR_RETURN(const std::string text, ReadTemplate(folder / path));
     made.Add(name, path, text);
   }
   if (!made.templates_.empty() || !config.json.contains("chat_template")) return made;
@@ -177,15 +177,15 @@ absl::StatusOr<ChatTemplates> ChatTemplates::Load(const std::string& folder) {
         return absl::InvalidArgumentError(fmt::format(
             "{}/{}: \"chat_template\" is a list that holds other than at most {} objects with "
             "\"name\" and \"template\"",
-            folder, source, kMostTemplates));
+            folder.string(), source, kMostTemplates));
       }
       made.Add(one["name"].get<std::string>(), source,
                one["template"].get_ref<const std::string&>());
     }
   } else if (!value.is_null()) {
     return absl::InvalidArgumentError(fmt::format(
-        "{}/{}: \"chat_template\" is of type {}; a text or a list of templates is expected", folder,
-        source, value.type_name()));
+        "{}/{}: \"chat_template\" is of type {}; a text or a list of templates is expected",
+        folder.string(), source, value.type_name()));
   }
   return made;
 }

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/api/request.h"
+#include "engine/checkpoint/checkpoint_path.h"
 #include "engine/jinja/template.h"
 
 namespace beamline {
@@ -22,7 +23,10 @@ class ChatTemplates {
   // these "chat_template" of tokenizer_config.json; none where there is none. A template that is
   // not served is known by its name and its fault, and stops nobody from loading the model. Errors
   // are of files that cannot be read, and name them.
-  static absl::StatusOr<ChatTemplates> Load(const std::string& folder);
+  static absl::StatusOr<ChatTemplates> Load(const CheckpointPath& folder);
+  static absl::StatusOr<ChatTemplates> Load(const std::string& folder) {
+    return Load(CheckpointPath(folder));
+  }
 
   bool empty() const { return templates_.empty(); }
   // Of those that can be rendered.

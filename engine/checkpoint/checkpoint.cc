@@ -1,5 +1,6 @@
 #include "engine/checkpoint/checkpoint.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -24,24 +25,33 @@ constexpr char kIndexFile[] = "model.safetensors.index.json";
 
 constexpr char kAdapterFile[] = "adapter_config.json";
 
-absl::Status CheckFolder(const std::string& folder) {
+absl::Status CheckFolder(const CheckpointPath& folder) {
+  const OpenedPath opened = folder.OpenAny(O_PATH);
+  const std::string& name = folder.string();
+  switch (opened.error) {
+    case 0:
+      break;
+    case ENOENT:
+      return absl::NotFoundError(fmt::format("{}: no such folder", name));
+    case ENOTDIR:
+      return absl::InvalidArgumentError(fmt::format("{}: a file stands where a folder must", name));
+    case EXDEV:
+      return absl::InvalidArgumentError(fmt::format("{}: {}", name, LeadsOut(folder)));
+    default:
+      return absl::ErrnoToStatus(opened.error, fmt::format("{}: cannot be opened", name));
+  }
   struct stat info = {};
-  if (stat(folder.c_str(), &info) != 0) {
-    if (errno == ENOENT) return absl::NotFoundError(fmt::format("{}: no such folder", folder));
-    if (errno == ENOTDIR) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: a file stands where a folder must", folder));
-    }
-    return absl::ErrnoToStatus(errno, fmt::format("{}: cannot be opened", folder));
+  if (fstat(opened.fd.get(), &info) != 0) {
+    return absl::ErrnoToStatus(errno, fmt::format("{}: cannot be opened", name));
   }
   if (S_ISDIR(info.st_mode)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      fmt::format("{}: not a folder; the folder of a checkpoint is expected", folder));
+      fmt::format("{}: not a folder; the folder of a checkpoint is expected", name));
 }
 
 class FolderCheckpoint final : public Checkpoint {
  public:
-  explicit FolderCheckpoint(std::string folder) : folder_(std::move(folder)) {}
+  explicit FolderCheckpoint(CheckpointPath folder) : folder_(std::move(folder)) {}
 
   absl::Status Load(const ConfigCheck& check) {
     BEAMLINE_RETURN_IF_ERROR(LoadConfigs());
@@ -51,15 +61,15 @@ class FolderCheckpoint final : public Checkpoint {
         return absl::Status(status.code(), Path(std::string(status.message())));
       }
     }
-    BEAMLINE_ASSIGN_OR_RETURN(const bool is_single, HasFile(Path(kSingleFile)));
+    BEAMLINE_ASSIGN_OR_RETURN(const bool is_single, HasFile(folder_ / kSingleFile));
     if (is_single) return AddWeightFile(kSingleFile);
-    BEAMLINE_ASSIGN_OR_RETURN(const bool is_sharded, HasFile(Path(kIndexFile)));
+    BEAMLINE_ASSIGN_OR_RETURN(const bool is_sharded, HasFile(folder_ / kIndexFile));
     if (is_sharded) return AddShards();
-    return absl::NotFoundError(fmt::format("{}: neither {} nor {}{}", folder_, kSingleFile,
+    return absl::NotFoundError(fmt::format("{}: neither {} nor {}{}", folder(), kSingleFile,
                                            kIndexFile, OtherFormatsIn(folder_)));
   }
 
-  const std::string& folder() const override { return folder_; }
+  const CheckpointPath& path() const override { return folder_; }
   const nlohmann::json& config() const override { return config_; }
   const nlohmann::json& generation_config() const override { return generation_config_; }
 
@@ -99,24 +109,24 @@ class FolderCheckpoint final : public Checkpoint {
     SafetensorsEntry entry;
   };
 
-  std::string Path(std::string_view file) const { return fmt::format("{}/{}", folder_, file); }
+  std::string Path(std::string_view file) const { return fmt::format("{}/{}", folder(), file); }
 
   absl::Status LoadConfigs() {
     // An adapter's folder may hold a whole model too, which transformers would not load.
-    BEAMLINE_ASSIGN_OR_RETURN(const bool is_adapter, HasFile(Path(kAdapterFile)));
+    BEAMLINE_ASSIGN_OR_RETURN(const bool is_adapter, HasFile(folder_ / kAdapterFile));
     if (is_adapter) {
       return absl::UnimplementedError(
           fmt::format("{}: a LoRA or PEFT adapter, which is not applied; merge it into its base "
                       "model (merge_and_unload) and save that",
                       Path(kAdapterFile)));
     }
-    auto config = ReadJsonObject(Path("config.json"));
+    auto config = ReadJsonObject(folder_ / "config.json");
     if (absl::IsNotFound(config.status())) {
       return absl::NotFoundError(
           fmt::format("{}: no such file{}", Path("config.json"), OtherFormatsIn(folder_)));
     }
     BEAMLINE_ASSIGN_OR_RETURN(config_, std::move(config));
-    auto generation_config = ReadJsonObject(Path("generation_config.json"));
+    auto generation_config = ReadJsonObject(folder_ / "generation_config.json");
     if (absl::IsNotFound(generation_config.status())) return absl::OkStatus();
     BEAMLINE_ASSIGN_OR_RETURN(generation_config_, std::move(generation_config));
     return absl::OkStatus();
@@ -124,7 +134,7 @@ class FolderCheckpoint final : public Checkpoint {
 
   absl::Status AddWeightFile(const std::string& file) {
     const std::string path = Path(file);
-    BEAMLINE_ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::Open(path));
+    BEAMLINE_ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::Open(folder_ / file));
     BEAMLINE_ASSIGN_OR_RETURN(std::vector<SafetensorsEntry> entries,
                               ParseSafetensors(mapped.bytes(), path));
     files_.push_back(std::move(mapped));
@@ -142,7 +152,7 @@ class FolderCheckpoint final : public Checkpoint {
   absl::Status AddShards() {
     shards_ = true;
     const std::string path = Path(kIndexFile);
-    BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json index, ReadJsonObject(path));
+    BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json index, ReadJsonObject(folder_ / kIndexFile));
     const auto weight_map = index.find("weight_map");
     if (weight_map == index.end() || !weight_map->is_object()) {
       return absl::InvalidArgumentError(fmt::format("{}: no weight_map object", path));
@@ -192,7 +202,7 @@ class FolderCheckpoint final : public Checkpoint {
     entry.bytes = aligned_copies_.back();
   }
 
-  std::string folder_;
+  const CheckpointPath folder_;
   nlohmann::json config_;
   nlohmann::json generation_config_ = nlohmann::json::object();
   bool shards_ = false;
@@ -203,12 +213,17 @@ class FolderCheckpoint final : public Checkpoint {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(const std::string& folder,
+absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(const CheckpointPath& folder,
                                                              const ConfigCheck& check) {
   BEAMLINE_RETURN_IF_ERROR(CheckFolder(folder));
   auto checkpoint = std::make_unique<FolderCheckpoint>(folder);
   BEAMLINE_RETURN_IF_ERROR(checkpoint->Load(check));
   return checkpoint;
+}
+
+absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(const std::string& folder,
+                                                             const ConfigCheck& check) {
+  return Open(CheckpointPath(folder), check);
 }
 
 }  // namespace beamline

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/checkpoint/checkpoint_path.h"
 #include "kernels/tensor.h"
 
 namespace beamline {
@@ -36,12 +37,16 @@ class Checkpoint {
   // Maps every weight file and checks all of it (header length, offsets, overlaps, exact end,
   // dtype, shape), after `check` where there is one. Errors name the file, the tensor and the
   // fault; without weights, what the folder holds instead.
+  static absl::StatusOr<std::unique_ptr<Checkpoint>> Open(const CheckpointPath& folder,
+                                                          const ConfigCheck& check = nullptr);
+  // Of a folder that the operator names.
   static absl::StatusOr<std::unique_ptr<Checkpoint>> Open(const std::string& folder,
                                                           const ConfigCheck& check = nullptr);
   virtual ~Checkpoint() = default;
 
-  virtual const std::string& folder() const = 0;
-  virtual const nlohmann::json& config() const = 0;  // config.json
+  virtual const CheckpointPath& path() const = 0;
+  const std::string& folder() const { return path().string(); }  // for messages
+  virtual const nlohmann::json& config() const = 0;              // config.json
   virtual const nlohmann::json& generation_config()
       const = 0;  // an empty object when there is none
   // NOT_FOUND naming the tensor; UNIMPLEMENTED for a dtype that Beamline does not compute with.

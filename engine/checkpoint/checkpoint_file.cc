@@ -19,25 +19,25 @@ namespace {
 // https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md: the first line of a pointer.
 constexpr std::string_view kLfsPointer = "version https://git-lfs.github.com/spec/";
 
-absl::Status OpenError(const std::string& path, int error) {
-  struct stat info = {};
-  if (error == ENOENT && lstat(path.c_str(), &info) != 0) {
-    return absl::NotFoundError(fmt::format("{}: no such file", path));
+absl::Status OpenError(const CheckpointPath& path, const OpenedPath& opened) {
+  const auto invalid = [&path](std::string_view fault) {
+    return absl::InvalidArgumentError(fmt::format("{}: {}", path.string(), fault));
+  };
+  switch (opened.error) {
+    case ENOENT:
+      if (opened.is_link) return invalid("a symbolic link to a file that is not there");
+      return absl::NotFoundError(fmt::format("{}: no such file", path.string()));
+    case ELOOP:
+      return invalid("a symbolic link that leads in a circle");
+    case ENOTDIR:
+      return invalid("a file stands where a folder must");
+    case ENXIO:  // a socket, which open() refuses
+      return invalid("not a file");
+    case EXDEV:
+      return invalid(LeadsOut(path));
+    default:
+      return absl::ErrnoToStatus(opened.error, fmt::format("{}: cannot be opened", path.string()));
   }
-  if (error == ENOENT) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: a symbolic link to a file that is not there", path));
-  }
-  if (error == ELOOP) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: a symbolic link that leads in a circle", path));
-  }
-  if (error == ENOTDIR) {
-    return absl::InvalidArgumentError(fmt::format("{}: a file stands where a folder must", path));
-  }
-  // ENXIO: a socket, which open() refuses.
-  if (error == ENXIO) return absl::InvalidArgumentError(fmt::format("{}: not a file", path));
-  return absl::ErrnoToStatus(error, fmt::format("{}: cannot be opened", path));
 }
 
 absl::Status CheckKind(const std::string& path, const struct stat& info, int64_t max_bytes) {
@@ -78,46 +78,30 @@ absl::Status CheckNotLfsPointer(int descriptor, const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<CheckpointFile> CheckpointFile::Open(const std::string& path, int64_t max_bytes) {
-  // O_NONBLOCK: a named pipe must not wait for a writer.
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (descriptor < 0) return OpenError(path, errno);
-  CheckpointFile file(descriptor, 0);
+absl::StatusOr<CheckpointFile> CheckpointFile::Open(const CheckpointPath& path, int64_t max_bytes) {
+  OpenedPath opened = path.OpenAny();
+  if (opened.fd.get() < 0) return OpenError(path, opened);
   struct stat info = {};
-  if (fstat(descriptor, &info) != 0) return OpenError(path, errno);
-  BEAMLINE_RETURN_IF_ERROR(CheckKind(path, info, max_bytes));
-  file.size_ = static_cast<size_t>(info.st_size);
-  BEAMLINE_RETURN_IF_ERROR(CheckNotLfsPointer(descriptor, path));
-  return file;
+  if (fstat(opened.fd.get(), &info) != 0) return OpenError(path, {.error = errno});
+  BEAMLINE_RETURN_IF_ERROR(CheckKind(path.string(), info, max_bytes));
+  BEAMLINE_RETURN_IF_ERROR(CheckNotLfsPointer(opened.fd.get(), path.string()));
+  return CheckpointFile(std::move(opened.fd), static_cast<size_t>(info.st_size));
 }
 
-CheckpointFile::CheckpointFile(CheckpointFile&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)), size_(std::exchange(other.size_, 0)) {}
-
-CheckpointFile& CheckpointFile::operator=(CheckpointFile&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
-  std::swap(size_, other.size_);
-  return *this;
-}
-
-CheckpointFile::~CheckpointFile() {
-  if (descriptor_ >= 0) close(descriptor_);
-}
-
-absl::StatusOr<bool> HasFile(const std::string& path) {
+absl::StatusOr<bool> HasFile(const CheckpointPath& path) {
   const auto file = CheckpointFile::Open(path, kMaxWeightFileBytes);
   if (file.ok()) return true;
   if (absl::IsNotFound(file.status())) return false;
   return file.status();
 }
 
-absl::StatusOr<std::string> ReadWholeFile(const std::string& path, int64_t max_bytes) {
+absl::StatusOr<std::string> ReadWholeFile(const CheckpointPath& path, int64_t max_bytes) {
   BEAMLINE_ASSIGN_OR_RETURN(const CheckpointFile file, CheckpointFile::Open(path, max_bytes));
   std::string bytes(file.size(), '\0');
   BEAMLINE_ASSIGN_OR_RETURN(const size_t size,
-                            ReadAt(file.descriptor(), path, bytes.data(), bytes.size()));
+                            ReadAt(file.descriptor(), path.string(), bytes.data(), bytes.size()));
   if (size == bytes.size()) return bytes;
-  return absl::UnavailableError(fmt::format("{}: became shorter while it was read", path));
+  return absl::UnavailableError(fmt::format("{}: became shorter while it was read", path.string()));
 }
 
 }  // namespace beamline

@@ -7,8 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
+#include "base/file.h"
+#include "engine/checkpoint/checkpoint_path.h"
 
 namespace beamline {
 
@@ -21,28 +24,25 @@ inline constexpr int64_t kMaxWeightFileBytes = int64_t{1} << 40;  // mapped, not
 class CheckpointFile {
  public:
   // NOT_FOUND when there is nothing of this name, and only then. Anything but a regular file or a
-  // symbolic link to one, a file over `max_bytes` and a Git LFS pointer are INVALID_ARGUMENT; a
-  // file that the system does not open has the system's reason.
-  static absl::StatusOr<CheckpointFile> Open(const std::string& path, int64_t max_bytes);
+  // symbolic link to one, a path that leads out of its root, a file over `max_bytes` and a Git LFS
+  // pointer are INVALID_ARGUMENT; a file that the system does not open has the system's reason. All
+  // is checked of what is open.
+  static absl::StatusOr<CheckpointFile> Open(const CheckpointPath& path, int64_t max_bytes);
 
-  CheckpointFile(CheckpointFile&& other) noexcept;
-  CheckpointFile& operator=(CheckpointFile&& other) noexcept;
-  ~CheckpointFile();
-
-  int descriptor() const { return descriptor_; }
+  int descriptor() const { return fd_.get(); }
   size_t size() const { return size_; }
 
  private:
-  CheckpointFile(int descriptor, size_t size) : descriptor_(descriptor), size_(size) {}
+  CheckpointFile(ScopedFd fd, size_t size) : fd_(std::move(fd)), size_(size) {}
 
-  int descriptor_ = -1;
+  ScopedFd fd_;
   size_t size_ = 0;
 };
 
 // Whether there is such a file; what is there and cannot be opened as one is an error.
-absl::StatusOr<bool> HasFile(const std::string& path);
+absl::StatusOr<bool> HasFile(const CheckpointPath& path);
 
 // The file's bytes; errors as of CheckpointFile::Open.
-absl::StatusOr<std::string> ReadWholeFile(const std::string& path, int64_t max_bytes);
+absl::StatusOr<std::string> ReadWholeFile(const CheckpointPath& path, int64_t max_bytes);
 
 }  // namespace beamline

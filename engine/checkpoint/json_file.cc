@@ -5,14 +5,14 @@
 
 namespace beamline {
 
-absl::StatusOr<nlohmann::json> ReadJson(const std::string& path, int64_t max_bytes) {
+absl::StatusOr<nlohmann::json> ReadJson(const CheckpointPath& path, int64_t max_bytes) {
   BEAMLINE_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path, max_bytes));
-  return ParseJson(text, path);
+  return ParseJson(text, path.string());
 }
 
-absl::StatusOr<nlohmann::json> ReadJsonObject(const std::string& path, int64_t max_bytes) {
+absl::StatusOr<nlohmann::json> ReadJsonObject(const CheckpointPath& path, int64_t max_bytes) {
   BEAMLINE_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path, max_bytes));
-  return ParseJsonObject(text, path);
+  return ParseJsonObject(text, path.string());
 }
 
 }  // namespace beamline

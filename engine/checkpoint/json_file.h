@@ -11,9 +11,9 @@
 namespace beamline {
 
 // A file's value, by ParseJson (base/json.h); NOT_FOUND when there is no such file.
-absl::StatusOr<nlohmann::json> ReadJson(const std::string& path,
+absl::StatusOr<nlohmann::json> ReadJson(const CheckpointPath& path,
                                         int64_t max_bytes = kMaxConfigFileBytes);
-absl::StatusOr<nlohmann::json> ReadJsonObject(const std::string& path,
+absl::StatusOr<nlohmann::json> ReadJsonObject(const CheckpointPath& path,
                                               int64_t max_bytes = kMaxConfigFileBytes);
 
 }  // namespace beamline

@@ -12,13 +12,13 @@
 #include "fmt/format.h"
 
 namespace beamline {
-absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
+absl::StatusOr<MappedFile> MappedFile::Open(const CheckpointPath& path) {
   BEAMLINE_ASSIGN_OR_RETURN(const CheckpointFile file,
                             CheckpointFile::Open(path, kMaxWeightFileBytes));
   if (file.size() == 0) return MappedFile({});  // mmap refuses an empty range
   void* data = mmap(nullptr, file.size(), PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
   if (data == MAP_FAILED) {
-    return absl::ErrnoToStatus(errno, fmt::format("{}: cannot be mapped", path));
+    return absl::ErrnoToStatus(errno, fmt::format("{}: cannot be mapped", path.string()));
   }
   return MappedFile({static_cast<const std::byte*>(data), file.size()});
 }

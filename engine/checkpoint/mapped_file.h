@@ -3,16 +3,16 @@
 
 #include <cstddef>
 #include <span>
-#include <string>
 
 #include "absl/status/statusor.h"
+#include "engine/checkpoint/checkpoint_path.h"
 
 namespace beamline {
 
 class MappedFile {
  public:
   // Errors as of CheckpointFile::Open.
-  static absl::StatusOr<MappedFile> Open(const std::string& path);
+  static absl::StatusOr<MappedFile> Open(const CheckpointPath& path);
 
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;

@@ -1,10 +1,9 @@
 #include "engine/checkpoint/other_formats.h"
 
 #include <array>
-#include <filesystem>
 #include <set>
 #include <string_view>
-#include <system_error>
+#include <vector>
 
 #include "fmt/format.h"
 
@@ -15,6 +14,9 @@ struct Format {
   std::string_view ending;  // of a file's name, or the whole name of a file or a folder
   std::string_view advice;
 };
+
+// Of a folder; a checkpoint has some dozens.
+constexpr size_t kMostNames = 10000;
 
 constexpr std::string_view kConvert =
     "is not read, convert it to safetensors (save_pretrained of transformers writes that)";
@@ -46,13 +48,9 @@ constexpr std::array<Format, 18> kFormats = {{
 
 }  // namespace
 
-std::string OtherFormatsIn(const std::string& folder) {
-  std::set<std::string> names;
-  std::error_code error;
-  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
-       it.increment(error)) {
-    names.insert(it->path().filename().string());
-  }
+std::string OtherFormatsIn(const CheckpointPath& folder) {
+  const std::vector<std::string> listed = folder.List(kMostNames);
+  const std::set<std::string> names(listed.begin(), listed.end());
   for (const Format& format : kFormats) {
     for (const std::string& name : names) {
       const bool whole = !format.ending.starts_with('.');

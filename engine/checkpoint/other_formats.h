@@ -3,10 +3,12 @@
 
 #include <string>
 
+#include "engine/checkpoint/checkpoint_path.h"
+
 namespace beamline {
 
 // Which weights of other formats lie in the folder, and what to do: "; it holds model.gguf, ...".
 // Empty when there are none.
-std::string OtherFormatsIn(const std::string& folder);
+std::string OtherFormatsIn(const CheckpointPath& folder);
 
 }  // namespace beamline

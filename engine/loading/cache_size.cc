@@ -65,7 +65,9 @@ MemoryDemand MemoryDemandOf(const ModelOptions& options, const Checkpoint& check
   Add(options, checkpoint, options.tensor_parallel, demand);
   for (const ModelOptions& other : later) {
     if (!MayMeet(options, other)) continue;
-    const auto opened = Checkpoint::Open(other.folder);
+    const auto folder = CheckpointPath::Beneath(other.folder_root, other.folder);
+    if (!folder.ok()) continue;
+    const auto opened = Checkpoint::Open(*folder);
     if (opened.ok()) Add(other, **opened, options.tensor_parallel, demand);
   }
   return demand;

@@ -61,7 +61,9 @@ class Follower {
  private:
   // Once it is seen that both have the same model.
   absl::StatusOr<std::unique_ptr<Backend>> MakeDevice(const RankTerms& terms) {
-    BEAMLINE_ASSIGN_OR_RETURN(checkpoint_, Checkpoint::Open(model_.folder, CheckFamily));
+    BEAMLINE_ASSIGN_OR_RETURN(const CheckpointPath folder,
+                              CheckpointPath::Beneath(model_.folder_root, model_.folder));
+    BEAMLINE_ASSIGN_OR_RETURN(checkpoint_, Checkpoint::Open(folder, CheckFamily));
     BEAMLINE_ASSIGN_OR_RETURN(const ModelDescription description,
                               DescribeModel(*checkpoint_, terms.max_model_len));
     spec_ = description.spec;

@@ -24,7 +24,7 @@ absl::Status LoadHostHeads(const Checkpoint& checkpoint, const LoadContext& cont
   }
   const std::vector<DenseSpec>& dense = model.description.encoding.dense;
   if (!dense.empty() && !spec.classifier.has_value()) {
-    BEAMLINE_ASSIGN_OR_RETURN(model.dense, DenseHead::Create(dense, checkpoint.folder(), host()));
+    BEAMLINE_ASSIGN_OR_RETURN(model.dense, DenseHead::Create(dense, checkpoint.path(), host()));
   }
   if (FillsMasks(model)) {
     BEAMLINE_ASSIGN_OR_RETURN(model.mask_head,

@@ -170,11 +170,13 @@ ModelInfo Describe(const LoadedModel& model) {
 // All that the folder's files say but the weights. Sets the model's description and tokenizer.
 absl::StatusOr<std::unique_ptr<Checkpoint>> ReadFolder(LoadedModel& model) {
   const ModelOptions& options = model.options;
-  BEAMLINE_ASSIGN_OR_RETURN(auto checkpoint, Checkpoint::Open(options.folder, CheckFamily));
+  BEAMLINE_ASSIGN_OR_RETURN(const CheckpointPath folder,
+                            CheckpointPath::Beneath(options.folder_root, options.folder));
+  BEAMLINE_ASSIGN_OR_RETURN(auto checkpoint, Checkpoint::Open(folder, CheckFamily));
   BEAMLINE_ASSIGN_OR_RETURN(model.description, DescribeModel(*checkpoint, options.max_model_len));
   BEAMLINE_ASSIGN_OR_RETURN(model.tokenizer,
-                            LoadTokenizer(options.folder, model.description.encoding.lower_case));
-  BEAMLINE_ASSIGN_OR_RETURN(ChatTemplates chat, ChatTemplates::Load(options.folder));
+                            LoadTokenizer(folder, model.description.encoding.lower_case));
+  BEAMLINE_ASSIGN_OR_RETURN(ChatTemplates chat, ChatTemplates::Load(folder));
   model.chat = std::make_shared<const ChatTemplates>(std::move(chat));
   BEAMLINE_RETURN_IF_ERROR(CheckRoomForText(model));
   BEAMLINE_RETURN_IF_ERROR(CheckTypes(model));

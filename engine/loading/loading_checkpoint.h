@@ -19,7 +19,7 @@ class LoadingCheckpoint final : public Checkpoint {
                     LoadProgress* progress = nullptr)
       : checkpoint_(checkpoint), stop_(stop), progress_(progress) {}
 
-  const std::string& folder() const override { return checkpoint_.folder(); }
+  const CheckpointPath& path() const override { return checkpoint_.path(); }
   const nlohmann::json& config() const override { return checkpoint_.config(); }
   const nlohmann::json& generation_config() const override {
     return checkpoint_.generation_config();

@@ -121,10 +121,10 @@ absl::Status ReadClassifyDefaults(const Checkpoint& checkpoint, ClassifyDefaults
   BEAMLINE_RETURN_IF_ERROR(config.status());
 
   std::optional<ScoreFunction> function;
-  const std::string path = checkpoint.folder() + "/modules.json";
+  const CheckpointPath path = checkpoint.path() / "modules.json";
   auto modules = ReadJson(path);
   if (modules.ok()) {
-    BEAMLINE_RETURN_IF_ERROR(CheckModules(*modules, path));
+    BEAMLINE_RETURN_IF_ERROR(CheckModules(*modules, path.string()));
     BEAMLINE_RETURN_IF_ERROR(ReadTransformerModule(checkpoint, kSequenceClassification, encoding));
     BEAMLINE_RETURN_IF_ERROR(ReadCrossEncoder(checkpoint, function));
   } else if (!absl::IsNotFound(modules.status())) {

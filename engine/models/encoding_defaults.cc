@@ -66,8 +66,7 @@ absl::Status ReadPooling(const Checkpoint& checkpoint, const std::string& folder
                          const StackSpec& encoder, EncodingDefaults& defaults,
                          bool& include_prompt) {
   const std::string file = fmt::format("{}/config.json", folder);
-  BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json object,
-                            ReadJsonObject(fmt::format("{}/{}", checkpoint.folder(), file)));
+  BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json object, ReadJsonObject(checkpoint.path() / file));
   ConfigFields fields(object, file);
   fields.RequireKnown({"word_embedding_dimension", "embedding_dimension", "pooling_mode",
                        "include_prompt", kPoolingModes[0].field, kPoolingModes[1].field,
@@ -110,8 +109,7 @@ constexpr std::array<std::pair<std::string_view, Activation>, 5> kDenseActivatio
 absl::StatusOr<DenseSpec> ReadDense(const Checkpoint& checkpoint, const std::string& folder,
                                     int32_t in_size) {
   const std::string file = fmt::format("{}/config.json", folder);
-  BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json object,
-                            ReadJsonObject(fmt::format("{}/{}", checkpoint.folder(), file)));
+  BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json object, ReadJsonObject(checkpoint.path() / file));
   ConfigFields fields(object, file);
   fields.RequireKnown({"in_features", "out_features", "bias", "activation_function",
                        "module_input_name", "module_output_name"});
@@ -263,18 +261,18 @@ absl::Status ReadPrompts(const Checkpoint& checkpoint, const StackSpec& encoder,
 }  // namespace
 
 bool HasModules(const Checkpoint& checkpoint) {
-  return !absl::IsNotFound(ReadJson(checkpoint.folder() + "/modules.json").status());
+  return !absl::IsNotFound(ReadJson(checkpoint.path() / "modules.json").status());
 }
 
 absl::StatusOr<EncodingDefaults> ReadEncodingDefaults(const Checkpoint& checkpoint,
                                                       const StackSpec& encoder) {
   EncodingDefaults defaults;
-  const std::string path = checkpoint.folder() + "/modules.json";
+  const CheckpointPath path = checkpoint.path() / "modules.json";
   auto read = ReadJson(path);
   if (absl::IsNotFound(read.status())) return defaults;
   BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json modules, std::move(read));
   ModuleReader reader(checkpoint, encoder, defaults);
-  BEAMLINE_RETURN_IF_ERROR(reader.Read(modules, path));
+  BEAMLINE_RETURN_IF_ERROR(reader.Read(modules, path.string()));
   BEAMLINE_RETURN_IF_ERROR(ReadTransformerModule(checkpoint, kFeatureExtraction, defaults));
   BEAMLINE_RETURN_IF_ERROR(ReadPrompts(checkpoint, encoder, reader.include_prompt(), defaults));
   return defaults;

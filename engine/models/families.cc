@@ -1,7 +1,6 @@
 #include "engine/models/families.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -95,7 +94,10 @@ void SetMaskHead(const Checkpoint& checkpoint, const MaskHeadNames& names, Activ
   const bool is_tied = config.Bool("tie_word_embeddings", true);
   const bool fills_masks = ArchitectureEndsWith(checkpoint, "ForMaskedLM") ||
                            ArchitectureEndsWith(checkpoint, "ForPreTraining");
-  if (!fills_masks || std::filesystem::exists(checkpoint.folder() + "/modules.json")) return;
+  if (!fills_masks) return;
+  // One that cannot be opened is named where it is read.
+  const auto has_modules = HasFile(checkpoint.path() / "modules.json");
+  if (!has_modules.ok() || *has_modules) return;
   const auto has = [&checkpoint](const std::string& name) { return checkpoint.Contains(name); };
   const std::string own = names.output + ".weight";
   const std::string own_bias = names.output + ".bias";

@@ -127,7 +127,7 @@ class TransformerModuleReader {
 
 absl::StatusOr<nlohmann::json> ReadOptionalObject(const Checkpoint& checkpoint,
                                                   std::string_view file) {
-  auto object = ReadJsonObject(fmt::format("{}/{}", checkpoint.folder(), file));
+  auto object = ReadJsonObject(checkpoint.path() / file);
   if (absl::IsNotFound(object.status())) return nlohmann::json::object();
   return object;
 }

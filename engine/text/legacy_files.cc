@@ -21,8 +21,9 @@ namespace {
 using nlohmann::json;
 
 // The lines of a text file, without their ends; no empty line behind the last one.
-absl::StatusOr<std::vector<std::string>> ReadLines(const std::string& path) {
-  BEAMLINE_ASSIGN_OR_RETURN(const std::string content, ReadWholeFile(path, kMaxTokenizerFileBytes));
+absl::StatusOr<std::vector<std::string>> ReadLines(const CheckpointPath& from) {
+  const std::string& path = from.string();
+  BEAMLINE_ASSIGN_OR_RETURN(const std::string content, ReadWholeFile(from, kMaxTokenizerFileBytes));
   if (content.empty()) return absl::InvalidArgumentError(fmt::format("{}: empty", path));
   if (const auto bad = FindInvalidUtf8(content)) {
     return absl::InvalidArgumentError(fmt::format("{}: not valid UTF-8 at byte {}", path, *bad));
@@ -63,8 +64,8 @@ json ClsSepTemplate(const json& vocab, const std::string& cls, const std::string
 
 }  // namespace
 
-absl::StatusOr<json> ReadBertFiles(const std::string& folder, const TokenizerConfig& config) {
-  const std::string path = folder + "/vocab.txt";
+absl::StatusOr<json> ReadBertFiles(const CheckpointPath& folder, const TokenizerConfig& config) {
+  const CheckpointPath path = folder / "vocab.txt";
   BEAMLINE_ASSIGN_OR_RETURN(const std::vector<std::string> lines, ReadLines(path));
   json vocab = json::object();
   for (size_t id = 0; id < lines.size(); ++id) vocab[lines[id]] = id;
@@ -80,7 +81,7 @@ absl::StatusOr<json> ReadBertFiles(const std::string& folder, const TokenizerCon
                             SpecialTokens(vocab,
                                           {unk, cls, sep, config.Role("pad_token", "[PAD]"),
                                            config.Role("mask_token", "[MASK]")},
-                                          path));
+                                          path.string()));
   json post_processor = ClsSepTemplate(vocab, cls, sep);
   return json{{"added_tokens", std::move(added_tokens)},
               {"normalizer",
@@ -95,11 +96,12 @@ absl::StatusOr<json> ReadBertFiles(const std::string& folder, const TokenizerCon
               {"model", {{"type", "WordPiece"}, {"unk_token", unk}, {"vocab", std::move(vocab)}}}};
 }
 
-absl::StatusOr<json> ReadGpt2Files(const std::string& folder, const TokenizerConfig& config,
+absl::StatusOr<json> ReadGpt2Files(const CheckpointPath& folder, const TokenizerConfig& config,
                                    std::string_view class_name) {
-  const std::string vocab_path = folder + "/vocab.json", merges_path = folder + "/merges.txt";
-  BEAMLINE_ASSIGN_OR_RETURN(json vocab, ReadJsonObject(vocab_path, kMaxTokenizerFileBytes));
-  BEAMLINE_ASSIGN_OR_RETURN(const std::vector<std::string> lines, ReadLines(merges_path));
+  BEAMLINE_ASSIGN_OR_RETURN(json vocab,
+                            ReadJsonObject(folder / "vocab.json", kMaxTokenizerFileBytes));
+  const std::string vocab_path = (folder / "vocab.json").string();
+  BEAMLINE_ASSIGN_OR_RETURN(const std::vector<std::string> lines, ReadLines(folder / "merges.txt"));
   json merges = json::array();
   for (const std::string& line : lines) {
     if (!line.empty() && !line.starts_with("#version")) merges.push_back(line);
@@ -140,7 +142,7 @@ absl::StatusOr<json> ReadGpt2Files(const std::string& folder, const TokenizerCon
   return made;
 }
 
-absl::StatusOr<json> ReadMergedModel(const std::string& path, const TokenizerConfig& config,
+absl::StatusOr<json> ReadMergedModel(const CheckpointPath& path, const TokenizerConfig& config,
                                      std::span<const RoleToken> roles) {
   using File = SentencePieceFile;
   BEAMLINE_ASSIGN_OR_RETURN(const File file, ReadBpeFile(path));
@@ -172,11 +174,11 @@ absl::StatusOr<json> ReadMergedModel(const std::string& path, const TokenizerCon
 
 namespace {
 
-absl::StatusOr<SentencePieceFile> ReadUnigramFile(const std::string& path) {
+absl::StatusOr<SentencePieceFile> ReadUnigramFile(const CheckpointPath& path) {
   BEAMLINE_ASSIGN_OR_RETURN(SentencePieceFile file, ReadSentencePieceFile(path));
   if (file.model_type == SentencePieceFile::ModelType::kUnigram) return file;
   return absl::UnimplementedError(
-      fmt::format("{}: SentencePiece model type {}; accepted: 1 (unigram)", path,
+      fmt::format("{}: SentencePiece model type {}; accepted: 1 (unigram)", path.string(),
                   static_cast<int>(file.model_type)));
 }
 
@@ -206,7 +208,7 @@ void AppendCodes(std::string_view codes, json& vocab) {
 
 }  // namespace
 
-absl::StatusOr<json> ReadMBartModel(const std::string& path, const TokenizerConfig& config,
+absl::StatusOr<json> ReadMBartModel(const CheckpointPath& path, const TokenizerConfig& config,
                                     bool has_fifty) {
   BEAMLINE_ASSIGN_OR_RETURN(const SentencePieceFile file, ReadUnigramFile(path));
   constexpr size_t kOwnPieces = 3;  // unknown, begin and end, which have other ids here
@@ -227,7 +229,7 @@ absl::StatusOr<json> ReadMBartModel(const std::string& path, const TokenizerConf
               {"model", {{"type", "Unigram"}, {"unk_id", 3}, {"vocab", std::move(vocab)}}}};
 }
 
-absl::StatusOr<json> ReadT5Model(const std::string& path, const TokenizerConfig& config) {
+absl::StatusOr<json> ReadT5Model(const CheckpointPath& path, const TokenizerConfig& config) {
   constexpr int64_t kMostExtraIds = 10000;
   BEAMLINE_ASSIGN_OR_RETURN(const SentencePieceFile file, ReadUnigramFile(path));
   const JsonNode settings(config.json, config.place);
@@ -258,7 +260,7 @@ absl::StatusOr<json> ReadT5Model(const std::string& path, const TokenizerConfig&
               {"model", {{"type", "Unigram"}, {"unk_id", 2}, {"vocab", std::move(vocab)}}}};
 }
 
-absl::StatusOr<json> ReadDebertaV2Model(const std::string& path, const TokenizerConfig& config) {
+absl::StatusOr<json> ReadDebertaV2Model(const CheckpointPath& path, const TokenizerConfig& config) {
   BEAMLINE_ASSIGN_OR_RETURN(const SentencePieceFile file, ReadUnigramFile(path));
   using Type = SentencePieceFile::PieceType;
   json vocab = json::array(), added = json::array();

@@ -7,17 +7,18 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "engine/checkpoint/checkpoint_path.h"
 #include "engine/text/tokenizer_config.h"
 #include "nlohmann/json.hpp"
 
 namespace beamline::text {
 
 // vocab.txt of BERT: a token a line.
-absl::StatusOr<nlohmann::json> ReadBertFiles(const std::string& folder,
+absl::StatusOr<nlohmann::json> ReadBertFiles(const CheckpointPath& folder,
                                              const TokenizerConfig& config);
 
 // vocab.json and merges.txt of GPT-2, and of RoBERTa, BART and DeBERTa by the name of their class.
-absl::StatusOr<nlohmann::json> ReadGpt2Files(const std::string& folder,
+absl::StatusOr<nlohmann::json> ReadGpt2Files(const CheckpointPath& folder,
                                              const TokenizerConfig& config,
                                              std::string_view class_name);
 
@@ -32,22 +33,23 @@ inline constexpr RoleToken kGemmaRoles[] = {{"unk_token", "<unk>"},
                                             {"eos_token", "<eos>"},
                                             {"pad_token", "<pad>"},
                                             {"mask_token", "<mask>"}};
-absl::StatusOr<nlohmann::json> ReadMergedModel(const std::string& path,
+absl::StatusOr<nlohmann::json> ReadMergedModel(const CheckpointPath& path,
                                                const TokenizerConfig& config,
                                                std::span<const RoleToken> roles);
 
 // sentencepiece.bpe.model of mBART, or of mBART-50: a SentencePiece model of type unigram, whose
 // pieces stand behind other special tokens and in front of the codes of languages.
-absl::StatusOr<nlohmann::json> ReadMBartModel(const std::string& path,
+absl::StatusOr<nlohmann::json> ReadMBartModel(const CheckpointPath& path,
                                               const TokenizerConfig& config, bool has_fifty);
 
 // spiece.model of T5, a SentencePiece model of type unigram, and the "<extra_id_0>" ... behind its
 // pieces.
-absl::StatusOr<nlohmann::json> ReadT5Model(const std::string& path, const TokenizerConfig& config);
+absl::StatusOr<nlohmann::json> ReadT5Model(const CheckpointPath& path,
+                                           const TokenizerConfig& config);
 
 // spm.model of DeBERTa 2 and 3, a SentencePiece model of type unigram, and behind its pieces the
 // special tokens that it lacks.
-absl::StatusOr<nlohmann::json> ReadDebertaV2Model(const std::string& path,
+absl::StatusOr<nlohmann::json> ReadDebertaV2Model(const CheckpointPath& path,
                                                   const TokenizerConfig& config);
 
 }  // namespace beamline::text

@@ -27,20 +27,20 @@ constexpr std::array<const char*, 5> kLoneSentencePieceModels = {
     "sentencepiece.bpe.model", "spiece.model", "sentencepiece.model", "tokenizer.model",
     "spm.model"};
 
-absl::Status NoTokenizer(const std::string& folder) {
+absl::Status NoTokenizer(const CheckpointPath& folder) {
   for (const char* name : kLoneSentencePieceModels) {
-    BEAMLINE_ASSIGN_OR_RETURN(const bool found, HasFile(fmt::format("{}/{}", folder, name)));
+    BEAMLINE_ASSIGN_OR_RETURN(const bool found, HasFile(folder / name));
     if (!found) continue;
     return absl::UnimplementedError(fmt::format(
         "{}/{}: a SentencePiece model alone does not say how its family numbers special tokens; "
         "save the tokenizer with transformers (AutoTokenizer, save_pretrained) to get a "
         "tokenizer.json",
-        folder, name));
+        folder.string(), name));
   }
   return absl::NotFoundError(
       fmt::format("{}: no tokenizer.json, no source.spm with target.spm and vocab.json, no "
                   "vocab.txt and no vocab.json with merges.txt",
-                  folder));
+                  folder.string()));
 }
 
 // Puts lowercasing before the normalizer of a tokenizer.json that has none itself. BertNormalizer
@@ -88,11 +88,11 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeOfClass(
 }
 
 // Of a SentencePiece model alone, where the class says what it makes of it; null: it does not.
-absl::StatusOr<std::unique_ptr<Tokenizer>> LoadOfPieces(const std::string& folder,
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadOfPieces(const CheckpointPath& folder,
                                                         const text::TokenizerConfig& config,
                                                         const nlohmann::json& model_config,
                                                         bool has_vocabulary, bool lower_case) {
-  const auto path = [&](const char* name) { return fmt::format("{}/{}", folder, name); };
+  const auto path = [&](const char* name) { return folder / name; };
   const std::string name = text::TokenizerClassName(config, model_config);
   BEAMLINE_ASSIGN_OR_RETURN(const bool has_pieces, HasFile(path("sentencepiece.bpe.model")));
   if (name == text::kM2M100Tokenizer && has_vocabulary && has_pieces) {
@@ -103,15 +103,15 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadOfPieces(const std::string& folde
     BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json,
                               text::ReadMBartModel(path("sentencepiece.bpe.model"), config,
                                                    name == text::kMBart50Tokenizer));
-    auto made = MakeOfClass(std::move(json), path("sentencepiece.bpe.model"), config, model_config,
-                            lower_case);
+    auto made = MakeOfClass(std::move(json), path("sentencepiece.bpe.model").string(), config,
+                            model_config, lower_case);
     if (!made.ok()) return made;
     return text::AddLanguages(name, config, *std::move(made));
   }
   struct OfOneClass {
     std::string_view name;
     const char* file;
-    absl::StatusOr<nlohmann::json> (*read)(const std::string& path,
+    absl::StatusOr<nlohmann::json> (*read)(const CheckpointPath& path,
                                            const text::TokenizerConfig& config);
   };
   constexpr std::array<OfOneClass, 2> kOthers = {{
@@ -122,13 +122,14 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadOfPieces(const std::string& folde
     BEAMLINE_ASSIGN_OR_RETURN(const bool has_file, HasFile(path(one.file)));
     if (one.name != name || !has_file) continue;
     BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json, one.read(path(one.file), config));
-    return MakeOfClass(std::move(json), path(one.file), config, model_config, lower_case);
+    return MakeOfClass(std::move(json), path(one.file).string(), config, model_config, lower_case);
   }
   BEAMLINE_ASSIGN_OR_RETURN(const bool has_model, HasFile(path("tokenizer.model")));
   if (const std::span<const text::RoleToken> roles = RolesOf(name); has_model && !roles.empty()) {
     BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json,
                               text::ReadMergedModel(path("tokenizer.model"), config, roles));
-    return MakeOfClass(std::move(json), path("tokenizer.model"), config, model_config, lower_case);
+    return MakeOfClass(std::move(json), path("tokenizer.model").string(), config, model_config,
+                       lower_case);
   }
   // Without a class of its own; who has no model_type either has no family that is served.
   if (has_model && name.empty() && model_config.contains("model_type")) {
@@ -136,16 +137,16 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadOfPieces(const std::string& folde
     BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json,
                               text::ReadScoredModel(path("tokenizer.model"), of_model));
     BEAMLINE_RETURN_IF_ERROR(text::SetTokensAround(of_model, "", "", json));
-    return MakePipeline(std::move(json), path("tokenizer.model"), of_model, lower_case);
+    return MakePipeline(std::move(json), path("tokenizer.model").string(), of_model, lower_case);
   }
   return nullptr;
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& folder,
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const CheckpointPath& folder,
                                                          bool lower_case) {
-  const auto path = [&](const char* name) { return fmt::format("{}/{}", folder, name); };
+  const auto path = [&](const char* name) { return folder / name; };
   BEAMLINE_ASSIGN_OR_RETURN(const text::TokenizerConfig config, text::ReadTokenizerConfig(folder));
   // Either of a translator's two models makes it one, so that the other's absence has a name.
   for (const char* name : {"source.spm", "target.spm"}) {
@@ -161,8 +162,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& fold
                               ReadJson(path("tokenizer.json"), kMaxTokenizerFileBytes));
     BEAMLINE_RETURN_IF_ERROR(model_config.status());
     BEAMLINE_RETURN_IF_ERROR(
-        text::ApplyTokenizerClass(config, *model_config, path("tokenizer.json"), json));
-    auto made = MakePipeline(std::move(json), path("tokenizer.json"), config, lower_case);
+        text::ApplyTokenizerClass(config, *model_config, path("tokenizer.json").string(), json));
+    auto made = MakePipeline(std::move(json), path("tokenizer.json").string(), config, lower_case);
     if (!made.ok()) return made;
     return text::AddLanguages(text::TokenizerClassName(config, *model_config), config,
                               *std::move(made));
@@ -170,7 +171,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& fold
   BEAMLINE_ASSIGN_OR_RETURN(const bool has_words, HasFile(path("vocab.txt")));
   if (has_words) {
     BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json, text::ReadBertFiles(folder, config));
-    return MakePipeline(std::move(json), path("vocab.txt"), config, lower_case);
+    return MakePipeline(std::move(json), path("vocab.txt").string(), config, lower_case);
   }
   BEAMLINE_ASSIGN_OR_RETURN(const bool has_vocabulary, HasFile(path("vocab.json")));
   BEAMLINE_ASSIGN_OR_RETURN(const bool has_merges, HasFile(path("merges.txt")));
@@ -178,8 +179,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& fold
     const std::string name =
         model_config.ok() ? text::TokenizerClassName(config, *model_config) : "";
     BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json, text::ReadGpt2Files(folder, config, name));
-    return MakeOfClass(std::move(json), path("vocab.json and merges.txt"), config, model_config,
-                       lower_case);
+    return MakeOfClass(std::move(json), path("vocab.json and merges.txt").string(), config,
+                       model_config, lower_case);
   }
   if (model_config.ok()) {
     BEAMLINE_ASSIGN_OR_RETURN(
@@ -187,6 +188,11 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& fold
     if (made != nullptr) return made;
   }
   return NoTokenizer(folder);
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& folder,
+                                                         bool lower_case) {
+  return LoadTokenizer(CheckpointPath(folder), lower_case);
 }
 
 }  // namespace beamline

@@ -173,9 +173,9 @@ class MarianTokenizer : public Tokenizer {
   int32_t vocab_size_ = 0;
 };
 
-absl::StatusOr<Vocabulary> LoadVocabulary(const std::string& path) {
+absl::StatusOr<Vocabulary> LoadVocabulary(const CheckpointPath& path) {
   BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json json, ReadJson(path, kMaxTokenizerFileBytes));
-  return Vocabulary::FromJson(JsonNode(json, path));
+  return Vocabulary::FromJson(JsonNode(json, path.string()));
 }
 
 // The special tokens; those that the vocabulary lacks get ids behind it, as transformers adds them.
@@ -291,39 +291,39 @@ absl::StatusOr<std::vector<AddedToken>> TokensWithCodes(const TokenizerConfig& c
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Tokenizer>> LoadMarianTokenizer(const std::string& folder,
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadMarianTokenizer(const CheckpointPath& folder,
                                                                const TokenizerConfig& config) {
   MarianParts parts;
   parts.has_codes = true;
-  const std::string vocab_path = folder + "/vocab.json";
-  BEAMLINE_ASSIGN_OR_RETURN(parts.source, SentencePieceModel::Load(folder + "/source.spm"));
-  BEAMLINE_ASSIGN_OR_RETURN(parts.target, SentencePieceModel::Load(folder + "/target.spm"));
+  const CheckpointPath vocab_path = folder / "vocab.json";
+  BEAMLINE_ASSIGN_OR_RETURN(parts.source, SentencePieceModel::Load(folder / "source.spm"));
+  BEAMLINE_ASSIGN_OR_RETURN(parts.target, SentencePieceModel::Load(folder / "target.spm"));
   BEAMLINE_ASSIGN_OR_RETURN(parts.source_vocabulary, LoadVocabulary(vocab_path));
   const JsonNode root(config.json, config.place);
   BEAMLINE_ASSIGN_OR_RETURN(parts.separate_vocabularies, root.BoolOr("separate_vocabs", false));
   BEAMLINE_ASSIGN_OR_RETURN(
       parts.target_vocabulary,
-      LoadVocabulary(parts.separate_vocabularies ? folder + "/target_vocab.json" : vocab_path));
+      LoadVocabulary(parts.separate_vocabularies ? folder / "target_vocab.json" : vocab_path));
 
-  BEAMLINE_RETURN_IF_ERROR(
-      FinishParts(vocab_path, config, SpecialTokens(config, parts.source_vocabulary), parts));
+  BEAMLINE_RETURN_IF_ERROR(FinishParts(vocab_path.string(), config,
+                                       SpecialTokens(config, parts.source_vocabulary), parts));
   return std::make_unique<MarianTokenizer>(std::move(parts));
 }
 
-absl::StatusOr<std::unique_ptr<Tokenizer>> LoadM2M100Tokenizer(const std::string& folder,
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadM2M100Tokenizer(const CheckpointPath& folder,
                                                                const TokenizerConfig& config) {
   MarianParts parts;
   parts.behind_special = "";
   parts.kind = "SentencePiece (M2M100)";
-  const std::string vocab_path = folder + "/vocab.json";
+  const CheckpointPath vocab_path = folder / "vocab.json";
   BEAMLINE_ASSIGN_OR_RETURN(parts.source,
-                            SentencePieceModel::Load(folder + "/sentencepiece.bpe.model",
+                            SentencePieceModel::Load(folder / "sentencepiece.bpe.model",
                                                      /*may_merge=*/true));
   BEAMLINE_ASSIGN_OR_RETURN(parts.source_vocabulary, LoadVocabulary(vocab_path));
   BEAMLINE_ASSIGN_OR_RETURN(parts.target_vocabulary, LoadVocabulary(vocab_path));
   BEAMLINE_ASSIGN_OR_RETURN(std::vector<AddedToken> tokens,
                             TokensWithCodes(config, parts.source_vocabulary));
-  BEAMLINE_RETURN_IF_ERROR(FinishParts(vocab_path, config, std::move(tokens), parts));
+  BEAMLINE_RETURN_IF_ERROR(FinishParts(vocab_path.string(), config, std::move(tokens), parts));
   return std::make_unique<MarianTokenizer>(std::move(parts));
 }
 

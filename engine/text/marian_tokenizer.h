@@ -6,18 +6,19 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "engine/checkpoint/checkpoint_path.h"
 #include "engine/text/tokenizer.h"
 #include "engine/text/tokenizer_config.h"
 
 namespace beamline::text {
 
 // Reads source.spm, target.spm and vocab.json (with "separate_vocabs" target_vocab.json too).
-absl::StatusOr<std::unique_ptr<Tokenizer>> LoadMarianTokenizer(const std::string& folder,
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadMarianTokenizer(const CheckpointPath& folder,
                                                                const TokenizerConfig& config);
 
 // Reads sentencepiece.bpe.model and vocab.json. The codes of languages come behind the vocabulary;
 // which one a text has is not added here (multilingual_tokenizer.h).
-absl::StatusOr<std::unique_ptr<Tokenizer>> LoadM2M100Tokenizer(const std::string& folder,
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadM2M100Tokenizer(const CheckpointPath& folder,
                                                                const TokenizerConfig& config);
 
 }  // namespace beamline::text

@@ -85,7 +85,7 @@ std::string AnyOf(std::vector<std::string> texts) {
 
 }  // namespace
 
-absl::StatusOr<json> ReadScoredModel(const std::string& path, TokenizerConfig& config) {
+absl::StatusOr<json> ReadScoredModel(const CheckpointPath& path, TokenizerConfig& config) {
   using File = SentencePieceFile;
   BEAMLINE_ASSIGN_OR_RETURN(const File file, ReadBpeFile(path));
   const JsonNode settings(config.json, config.place);
@@ -106,7 +106,7 @@ absl::StatusOr<json> ReadScoredModel(const std::string& path, TokenizerConfig& c
     if (id < file.pieces.size() && file.pieces[id].text != token.content) {
       return absl::UnimplementedError(fmt::format(
           "{}: token {} of added_tokens_decoder is \"{}\"; accepted: \"{}\", as {} has it",
-          config.place, id, token.content, file.pieces[id].text, path));
+          config.place, id, token.content, file.pieces[id].text, path.string()));
     }
     if (file.add_dummy_prefix) token.normalized = false;
   }

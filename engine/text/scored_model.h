@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "engine/checkpoint/checkpoint_path.h"
 #include "engine/text/tokenizer_config.h"
 #include "nlohmann/json.hpp"
 
@@ -13,6 +14,6 @@ namespace beamline::text {
 // model of type BPE: as transformers 5 builds it of the model's own settings, with merges in the
 // order of the pieces' scores. `config` gets what the model says in its place: the tokens of roles,
 // and that added tokens are found before the text is normalized.
-absl::StatusOr<nlohmann::json> ReadScoredModel(const std::string& path, TokenizerConfig& config);
+absl::StatusOr<nlohmann::json> ReadScoredModel(const CheckpointPath& path, TokenizerConfig& config);
 
 }  // namespace beamline::text

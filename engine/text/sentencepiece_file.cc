@@ -189,16 +189,17 @@ absl::StatusOr<SentencePieceFile> ParseSentencePieceFile(std::string_view bytes)
   return file;
 }
 
-absl::StatusOr<SentencePieceFile> ReadSentencePieceFile(const std::string& path) {
+absl::StatusOr<SentencePieceFile> ReadSentencePieceFile(const CheckpointPath& path) {
   BEAMLINE_ASSIGN_OR_RETURN(const std::string bytes, ReadWholeFile(path, kMaxTokenizerFileBytes));
   auto file = ParseSentencePieceFile(bytes);
-  if (!file.ok()) return WithPlace(path, file.status());
+  if (!file.ok()) return WithPlace(path.string(), file.status());
   return file;
 }
 
-absl::StatusOr<SentencePieceFile> ReadBpeFile(const std::string& path) {
+absl::StatusOr<SentencePieceFile> ReadBpeFile(const CheckpointPath& from) {
+  const std::string& path = from.string();
   using File = SentencePieceFile;
-  BEAMLINE_ASSIGN_OR_RETURN(File file, ReadSentencePieceFile(path));
+  BEAMLINE_ASSIGN_OR_RETURN(File file, ReadSentencePieceFile(from));
   if (file.model_type != File::ModelType::kBpe) {
     return absl::UnimplementedError(
         fmt::format("{}: SentencePiece model type {}; accepted: 2 (BPE)", path,

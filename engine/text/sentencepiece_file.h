@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/checkpoint/checkpoint_path.h"
 
 namespace beamline::text {
 
@@ -44,11 +45,11 @@ struct SentencePieceFile {
 };
 
 // INVALID_ARGUMENT naming the fault; the path stands in front.
-absl::StatusOr<SentencePieceFile> ReadSentencePieceFile(const std::string& path);
+absl::StatusOr<SentencePieceFile> ReadSentencePieceFile(const CheckpointPath& path);
 // The same from the file's bytes.
 absl::StatusOr<SentencePieceFile> ParseSentencePieceFile(std::string_view bytes);
 // One of type BPE without two pieces of one text; UNIMPLEMENTED of another type, INVALID_ARGUMENT
 // of pieces that are too large to be tried for merges.
-absl::StatusOr<SentencePieceFile> ReadBpeFile(const std::string& path);
+absl::StatusOr<SentencePieceFile> ReadBpeFile(const CheckpointPath& path);
 
 }  // namespace beamline::text

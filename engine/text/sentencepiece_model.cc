@@ -22,9 +22,10 @@ constexpr float kUnkPenalty = 10.0f;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SentencePieceModel>> SentencePieceModel::Load(
-    const std::string& path, bool may_merge) {
+    const CheckpointPath& from, bool may_merge) {
+  const std::string& path = from.string();
   std::unique_ptr<SentencePieceModel> model(new SentencePieceModel());
-  BEAMLINE_ASSIGN_OR_RETURN(model->file_, ReadSentencePieceFile(path));
+  BEAMLINE_ASSIGN_OR_RETURN(model->file_, ReadSentencePieceFile(from));
   const bool merges = model->file_.model_type == SentencePieceFile::ModelType::kBpe;
   if (model->file_.model_type != SentencePieceFile::ModelType::kUnigram && !(merges && may_merge)) {
     return absl::UnimplementedError(

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/checkpoint/checkpoint_path.h"
 #include "engine/text/byte_trie.h"
 #include "engine/text/sentencepiece_file.h"
 #include "engine/text/sentencepiece_normalizer.h"
@@ -30,7 +31,7 @@ class SentencePieceModel {
   // Errors name the file and the fault; UNIMPLEMENTED for models other than unigram ones and, where
   // these may be, those that merge pairs (BPE), of which none may have user-defined or unused
   // pieces.
-  static absl::StatusOr<std::unique_ptr<SentencePieceModel>> Load(const std::string& path,
+  static absl::StatusOr<std::unique_ptr<SentencePieceModel>> Load(const CheckpointPath& path,
                                                                   bool may_merge = false);
 
   // REQUIRES: text is valid UTF-8.

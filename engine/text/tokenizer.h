@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/checkpoint/checkpoint_path.h"
 
 namespace beamline {
 
@@ -132,6 +133,9 @@ class Tokenizer {
 // spiece.model of T5, vocab.json + sentencepiece.bpe.model of M2M100).
 // Errors name the file and the fault. With `lower_case` texts are lowercased before they are
 // normalized, as sentence-transformers does for do_lower_case.
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const CheckpointPath& folder,
+                                                         bool lower_case = false);
+// Of a folder that the operator names.
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& folder,
                                                          bool lower_case = false);
 

@@ -123,7 +123,7 @@ void MergeSpecialTokensMap(const json& map, TokenizerConfig& config) {
   for (const char* list : kTokenLists) take(list);
 }
 
-absl::StatusOr<json> ReadOptionalObject(const std::string& path) {
+absl::StatusOr<json> ReadOptionalObject(const CheckpointPath& path) {
   auto object = ReadJsonObject(path, kMaxTokenizerFileBytes);
   if (absl::IsNotFound(object.status())) return json::object();
   return object;
@@ -150,12 +150,14 @@ const std::string& TokenizerConfig::PlaceOf(std::string_view role) const {
   return from_map.contains(role) ? map_place : place;
 }
 
-absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const std::string& folder) {
+absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const CheckpointPath& folder) {
   TokenizerConfig config;
-  config.place = folder + "/tokenizer_config.json";
-  BEAMLINE_ASSIGN_OR_RETURN(config.json, ReadOptionalObject(config.place));
-  config.map_place = folder + "/special_tokens_map.json";
-  BEAMLINE_ASSIGN_OR_RETURN(const json special_map, ReadOptionalObject(config.map_place));
+  const CheckpointPath path = folder / "tokenizer_config.json";
+  config.place = path.string();
+  BEAMLINE_ASSIGN_OR_RETURN(config.json, ReadOptionalObject(path));
+  const CheckpointPath map_path = folder / "special_tokens_map.json";
+  config.map_place = map_path.string();
+  BEAMLINE_ASSIGN_OR_RETURN(const json special_map, ReadOptionalObject(map_path));
   std::vector<AddedToken> of_map;
   BEAMLINE_RETURN_IF_ERROR(CollectSpecialTokens(JsonNode(special_map, config.map_place), &of_map));
   const JsonNode root(config.json, config.place);

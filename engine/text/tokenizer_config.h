@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/checkpoint/checkpoint_path.h"
 #include "engine/text/added_tokens.h"
 #include "nlohmann/json.hpp"
 
@@ -37,6 +38,6 @@ struct TokenizerConfig {
 };
 
 // Files that are not there are like empty ones.
-absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const std::string& folder);
+absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const CheckpointPath& folder);
 
 }  // namespace beamline::text

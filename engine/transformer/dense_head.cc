@@ -11,18 +11,18 @@
 namespace beamline {
 
 absl::StatusOr<std::unique_ptr<DenseHead>> DenseHead::Create(const std::vector<DenseSpec>& modules,
-                                                             const std::string& folder,
+                                                             const CheckpointPath& folder,
                                                              std::unique_ptr<Backend> host) {
   BEAMLINE_CHECK(!modules.empty());
   std::unique_ptr<DenseHead> head(new DenseHead(std::move(host)));
   BEAMLINE_ASSIGN_OR_RETURN(head->input_, head->Rows(modules.front().in_size));
   for (const DenseSpec& spec : modules) {
-    BEAMLINE_RETURN_IF_ERROR(head->Load(spec, folder + "/" + spec.folder));
+    BEAMLINE_RETURN_IF_ERROR(head->Load(spec, folder / spec.folder));
   }
   return head;
 }
 
-absl::Status DenseHead::Load(const DenseSpec& spec, const std::string& folder) {
+absl::Status DenseHead::Load(const DenseSpec& spec, const CheckpointPath& folder) {
   BEAMLINE_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(folder));
   TensorReader reader(*checkpoint, Shard(), DType::kFloat32, *host_, weights_);
   Module module;

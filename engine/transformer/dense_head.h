@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/checkpoint/checkpoint_path.h"
 #include "engine/transformer/spec.h"
 #include "engine/transformer/weights.h"
 #include "kernels/backend.h"
@@ -21,7 +22,7 @@ class DenseHead {
   // Reads and packs the weights of `modules`, at least one, from their folders below `folder`.
   // Errors name the folder and the tensor. `host` is of a CPU.
   static absl::StatusOr<std::unique_ptr<DenseHead>> Create(const std::vector<DenseSpec>& modules,
-                                                           const std::string& folder,
+                                                           const CheckpointPath& folder,
                                                            std::unique_ptr<Backend> host);
 
   // Of `rows`, [num_rows, in_size of the first module], what the modules in turn make of them:
@@ -43,7 +44,7 @@ class DenseHead {
   };
 
   explicit DenseHead(std::unique_ptr<Backend> host) : host_(std::move(host)) {}
-  absl::Status Load(const DenseSpec& spec, const std::string& folder);
+  absl::Status Load(const DenseSpec& spec, const CheckpointPath& folder);
   absl::StatusOr<Tensor> Rows(int32_t columns);
 
   const std::unique_ptr<Backend> host_;  // declared first, destroyed last

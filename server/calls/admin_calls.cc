@@ -65,6 +65,8 @@ absl::Status LoadModelCall::Prepare(const grpc::ByteBuffer& buffer) {
   BEAMLINE_RETURN_IF_ERROR(CheckLoadName(request.name()));
   BEAMLINE_ASSIGN_OR_RETURN(options_, ToModelOptions(request));
   BEAMLINE_ASSIGN_OR_RETURN(options_.folder, admin_.root().Resolve(options_.folder));
+  // Links may change after this; what counts is where files are when they are opened.
+  options_.folder_root = admin_.root().path();
   admin_.defaults().fill(options_);
   return absl::OkStatus();
 }

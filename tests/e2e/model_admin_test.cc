@@ -1,8 +1,12 @@
-// Models that are loaded and unloaded over gRPC, by hand and by the command line.
+// Models that are loaded and unloaded over gRPC, by hand and by the command line. Long because each
+// way in which a load may end has its case.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <stdio.h>
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -50,9 +54,13 @@ class ModelAdminE2e : public testing::Test {
     fs::copy(tiny_.Options("x").folder, root_ / "tiny", fs::copy_options::recursive);
     fs::copy(root_ / "tiny", root_ / "team/tiny", fs::copy_options::recursive);
     fs::copy(BEAMLINE_SOURCE_DIR "/models/write-en", root_ / "writer", fs::copy_options::recursive);
-    server_ = std::make_unique<ServerProcess>(std::vector<std::string>{
-        "--device", "cpu", "--admin-listen", "127.0.0.1:0", "--model-root", root_.string(),
-        "--model", "base=" + tiny_.Options("x").folder, "--drain-timeout-ms", "60000"});
+    Serve("info");
+  }
+  void Serve(const std::string& log_level) {
+    server_ = std::make_unique<ServerProcess>(
+        std::vector<std::string>{"--device", "cpu", "--admin-listen", "127.0.0.1:0", "--model-root",
+                                 root_.string(), "--model", "base=" + tiny_.Options("x").folder,
+                                 "--drain-timeout-ms", "60000", "--log-level", log_level});
     ASSERT_NE(server_->admin_address(), "") << server_->start_line();
     client_ = std::make_unique<Client>(ClientOptions{.address = server_->address()});
     admin_ = std::make_unique<Client>(ClientOptions{.address = server_->admin_address()});
@@ -217,6 +225,48 @@ TEST_F(ModelAdminE2e, EachFaultIsToldAndHarmsNobody) {
   EXPECT_TRUE(*client_->Health("", kSoon));
   EXPECT_TRUE(Unload("m").ok());  // forgets it
   EXPECT_EQ(client_->ListModels(kSoon)->models_size(), 1);
+}
+
+// A file, then the folder, is exchanged with a link that leads out of model_root while models load:
+// a load reads the files inside, or fails.
+TEST_F(ModelAdminE2e, LinksThatAreExchangedLeadNowhere) {
+  constexpr int kNumLoads = 200;
+  Serve("off");  // each failed load writes a line, and this test reads none
+  const RandomStack outside("bert-3x40", 100, /*with_template=*/false);  // tells itself apart
+  const fs::path folder = root_ / "tiny", spare = root_ / "spare";
+  const struct {
+    fs::path inside, outside;
+  } exchanges[] = {{folder / "tokenizer.json", outside.Options("x").folder + "/tokenizer.json"},
+                   {folder, outside.Options("x").folder}};
+  for (const auto& [inside, target] : exchanges) {
+    fs::create_symlink(target, spare);
+    std::atomic<bool> stop = false;
+    std::thread hostile([&, inside = inside] {
+      while (!stop) {
+        renameat2(AT_FDCWD, inside.c_str(), AT_FDCWD, spare.c_str(), RENAME_EXCHANGE);
+        std::this_thread::sleep_for(
+            std::chrono::microseconds(100));  // the system renames for others
+      }
+    });
+    int num_loaded = 0;
+    for (int i = 0; i < kNumLoads; ++i) {
+      const auto model = Load("m", "tiny");
+      if (!model.ok()) {
+        EXPECT_THAT(Text(model.status()), HasSubstr("leads out of model_root"));
+        continue;
+      }
+      ++num_loaded;
+      EXPECT_EQ(model->tokenizer().num_template_tokens(), 2);
+      ASSERT_TRUE(Unload("m").ok());
+    }
+    stop = true;
+    hostile.join();
+    EXPECT_GT(num_loaded, 0);
+    if (fs::is_symlink(inside)) {
+      renameat2(AT_FDCWD, inside.c_str(), AT_FDCWD, spare.c_str(), RENAME_EXCHANGE);
+    }
+    fs::remove(spare);
+  }
 }
 
 TEST_F(ModelAdminE2e, WhatDoesNotFitIsNotTaken) {

@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const TemporaryFolder folder;
   const std::string path = folder.path() + "/source.spm";
   folder.Write("source.spm", AsText(data, size));
-  const auto model = text::SentencePieceModel::Load(path);
+  const auto model = text::SentencePieceModel::Load(CheckpointPath(path));
   if (!model.ok()) {
     CheckRefusal(model.status(), path);
     return 0;

@@ -6,10 +6,13 @@
 
 #include <cctype>
 #include <filesystem>
+#include <fstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/engine/hostile/hostile_folder.h"
+#include "tests/scratch_path.h"
 
 namespace beamline::hostile_files_test {
 namespace {
@@ -219,6 +222,85 @@ TEST_P(AbsentFilesTest, AreNamedWhereTheyAreNeeded) {
 
 INSTANTIATE_TEST_SUITE_P(Files, AbsentFilesTest, testing::ValuesIn(kFiles),
                          [](const auto& tested) { return NameOf(tested.param, "absent"); });
+
+// Each file that is read as a link that leads out of the folder's root, and as one that stays in
+// it.
+class LinkedFilesTest : public testing::TestWithParam<ModelFile> {};
+
+TEST_P(LinkedFilesTest, AreOpenedBeneathTheRoot) {
+  const ModelFile& file = GetParam();
+  const fs::path base = ScratchPath("linked_files"), model = base / "root/models/m";
+  fs::remove_all(base);
+  fs::create_directories(base / "root/models");
+  fs::create_directories(base / "root/blobs");
+  fs::create_directories(base / "outside");
+  fs::copy(std::string(BEAMLINE_SOURCE_DIR) + "/models/" + file.model, model,
+           fs::copy_options::recursive);
+  if (*file.absent != '\0') fs::remove(model / file.absent);
+  fs::rename(model / file.name, base / "outside/file");
+  fs::copy(base / "outside/file", base / "root/blobs/1f");
+
+  fs::create_symlink(base / "outside/file", model / file.name);
+  const std::string root = fs::canonical(base / "root").string();
+  const std::string folder = root + "/models/m";
+  EXPECT_TRUE(HostileFolder::LoadFolder(folder).ok());  // an operator's own model
+  const absl::Status status = HostileFolder::LoadFolder(folder, root);
+  if (file.need == Need::kUnused) {
+    EXPECT_TRUE(status.ok()) << status;
+  } else {
+    ExpectShortErrorWith(status, file.name);
+    ExpectShortErrorWith(status, "a link that leads out of model_root");
+  }
+  fs::remove(model / file.name);
+  const fs::path up =
+      fs::path(file.name).has_parent_path() ? "../../../blobs/1f" : "../../blobs/1f";
+  fs::create_symlink(up, model / file.name);
+  const absl::Status inside = HostileFolder::LoadFolder(folder, root);
+  EXPECT_TRUE(inside.ok()) << inside;
+  fs::remove_all(base);
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, LinkedFilesTest, testing::ValuesIn(kFiles),
+                         [](const auto& tested) { return NameOf(tested.param, "linked"); });
+
+TEST(HostileFoldersTest, AreOpenedBeneathTheRoot) {
+  const HostileFolder folder("embed-en");
+  const fs::path root = ScratchPath("folders_root");
+  fs::remove_all(root);
+  fs::create_directories(root / "empty");
+  fs::create_directory_symlink(folder.files().path(), root / "m");
+  const std::string path = fs::canonical(root).string();
+  EXPECT_TRUE(HostileFolder::LoadFolder(path + "/m").ok());
+  ExpectShortErrorWith(HostileFolder::LoadFolder(path + "/m", path),
+                       "/m: a link that leads out of model_root");
+  ExpectShortErrorWith(HostileFolder::LoadFolder(folder.files().path(), path), "leads out of");
+  ExpectShortErrorWith(HostileFolder::LoadFolder(path + "/empty", path), "no such file");
+  ExpectShortErrorWith(HostileFolder::LoadFolder(path + "/m", path + "/none"), "model_root is '");
+  fs::remove_all(root);
+}
+
+// What a folder may have beside the demo models' files.
+TEST(HostileFoldersTest, TemplatesShardsAndModulesAreOpenedBeneathTheRoot) {
+  for (const char* name : {"chat_template.jinja", "additional_chat_templates/rag.jinja",
+                           "model.safetensors.index.json", "adapter_config.json"}) {
+    const fs::path base = ScratchPath("other_files"), model = base / "root/m";
+    fs::remove_all(base);
+    fs::create_directories(base / "root");
+    fs::copy(std::string(BEAMLINE_SOURCE_DIR) + "/models/write-en", model,
+             fs::copy_options::recursive);
+    if (std::string_view(name) == "model.safetensors.index.json") {
+      fs::remove(model / "model.safetensors");
+    }
+    std::ofstream(base / "outside") << "{}";
+    fs::create_directories((model / name).parent_path());
+    fs::create_symlink(base / "outside", model / name);
+    const std::string root = fs::canonical(base / "root").string();
+    const absl::Status status = HostileFolder::LoadFolder(root + "/m", root);
+    ExpectShortErrorWith(status, name);
+    ExpectShortErrorWith(status, "a link that leads out of model_root");
+    fs::remove_all(base);
+  }
+}
 
 TEST(HostileFoldersTest, LongNamesLeaveTheFilesInTheLine) {
   const HostileFolder folder("embed-en");

@@ -54,10 +54,11 @@ void HostileFolder::Patch(const std::string& file, const std::string& pointer, c
   files_.WriteJson(file, object);
 }
 
-absl::Status HostileFolder::LoadFolder(const std::string& path) {
+absl::Status HostileFolder::LoadFolder(const std::string& path, const std::string& root) {
   ModelOptions options;
   options.name = "hostile";
   options.folder = path;
+  options.folder_root = root;
   options.device = "cpu";
   options.max_batch_tokens = 16;
   options.max_sequences = 1;

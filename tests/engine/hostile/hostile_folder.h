@@ -25,7 +25,8 @@ class HostileFolder {
   // Loads a model on the CPU with the least of caches and batches; within 10 s and 1 GiB, else the
   // test fails.
   absl::Status Load() const { return LoadFolder(files_.path()); }
-  static absl::Status LoadFolder(const std::string& path);
+  // Beneath `root`, where there is one.
+  static absl::Status LoadFolder(const std::string& path, const std::string& root = "");
 
  private:
   TemporaryFolder files_;

@@ -26,7 +26,7 @@ class ChangedCheckpoint : public Checkpoint {
     stored_ = *std::move(opened);
   }
 
-  const std::string& folder() const override { return stored_->folder(); }
+  const CheckpointPath& path() const override { return stored_->path(); }
   const nlohmann::json& config() const override { return stored_->config(); }
   const nlohmann::json& generation_config() const override { return stored_->generation_config(); }
   // In float32 where it is changed. Not thread-safe.
