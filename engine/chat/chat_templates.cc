@@ -265,7 +265,8 @@ absl::StatusOr<std::string> ChatTemplates::Render(const Chat& chat, std::string_
   set("documents", std::move(documents));
   set("add_generation_prompt", Value::Bool(chat.add_generation_prompt));
   auto text = named->parsed->Render(variables);
-  if (text.ok()) return text;
+  // What stopped it from outside is no fault of the template's.
+  if (text.ok() || !absl::IsInvalidArgument(text.status())) return text;
   const std::string fault(text.status().message());
   const bool raised = text.status().GetPayload(jinja::kRaisedPayload).has_value();
   return FieldError({.field = std::string(field),

@@ -34,7 +34,8 @@ class ChatTemplates {
 
   // The text of a conversation. INVALID_ARGUMENT naming the field, below `field`, that is not what
   // it should be, or what the template makes of it; FAILED_PRECONDITION when the template is not
-  // served. REQUIRES: !empty().
+  // served; that of a StopCheck of the thread (base/stop_check.h) when it ends the rendering.
+  // REQUIRES: !empty().
   absl::StatusOr<std::string> Render(const Chat& chat, std::string_view field) const;
 
  private:

@@ -50,7 +50,10 @@ std::string Bound::Text(size_t i, std::string_view otherwise) const {
   if (!has(i)) return std::string(otherwise);
   const Value& value = *values_[i];
   if (value.is(Kind::kUndefined)) FailUndefined(run_, value);
-  if (value.is(Kind::kString)) return jinja::Text(value);
+  if (value.is(Kind::kString)) {
+    run_.Touch(jinja::Text(value).size());
+    return jinja::Text(value);
+  }
   run_.Fail(fmt::format("an argument of {}() is of type {}; a str is expected", function_,
                         TypeName(value)));
 }

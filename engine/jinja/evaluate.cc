@@ -36,6 +36,7 @@ Args Interpreter::EvaluateArguments(const CallArguments& arguments, Scope& scope
     if (!more.is(Kind::kDict)) run_.Fail("argument after ** must be a mapping");
     for (const auto& [key, value] : more.as<DictObject>().entries) {
       if (!key.is(Kind::kString)) run_.Fail("keywords must be strings");
+      run_.Room(sizeof(args.named[0]) + Text(key).size());
       args.named.emplace_back(Text(key), value);
     }
   }
@@ -43,7 +44,11 @@ Args Interpreter::EvaluateArguments(const CallArguments& arguments, Scope& scope
 }
 
 Value Interpreter::EvaluateName(const Expression& expression, const Scope& scope) {
-  if (const Value* found = scope.Find(expression.name)) return *found;
+  size_t looked = 0;
+  const Value* const found = scope.Find(expression.name, &looked);
+  constexpr size_t kLookedPerStep = 64;
+  run_.Step(looked / kLookedPerStep);
+  if (found != nullptr) return *found;
   return run_.Undefined(fmt::format("'{}' is undefined",
                                     Shorten(program_.names[static_cast<size_t>(expression.name)])));
 }
@@ -103,7 +108,8 @@ Value Interpreter::EvaluateDict(const Expression& expression, Scope& scope) {
   for (size_t i = 0; i < expression.operands.size(); i += 2) {
     Value key = Evaluate(*expression.operands[i], scope);
     CheckKey(run_, key);
-    dict->Set(std::move(key), Evaluate(*expression.operands[i + 1], scope));
+    Value value = Evaluate(*expression.operands[i + 1], scope);
+    SetMember(run_, *dict, std::move(key), std::move(value));
   }
   return run_.Dict(std::move(dict));
 }

@@ -49,19 +49,18 @@ std::shared_ptr<DictObject> Members(Run& run, const Args& args, std::string_view
     const Value& given = args.positional[0];
     if (given.is(Kind::kDict)) {
       for (const auto& [key, value] : given.as<DictObject>().entries) {
-        run.Step();
-        dict->Set(key, value);
+        SetMember(run, *dict, key, value);
       }
     } else {
       for (const Value& pair : Iterate(run, given)) {
         const std::vector<Value> both = Iterate(run, pair);
         if (both.size() != 2) run.Fail("a pair is expected in a dict");
         CheckKey(run, both[0]);
-        dict->Set(both[0], both[1]);
+        SetMember(run, *dict, both[0], both[1]);
       }
     }
   }
-  for (const auto& [name, value] : args.named) dict->Set(run.String(name), value);
+  for (const auto& [name, value] : args.named) SetMember(run, *dict, run.String(name), value);
   return dict;
 }
 
@@ -80,7 +79,9 @@ Value Namespace(Run& run, const Value&, const Args& args) {
                       "namespace, but got '{}'. Please rename the attribute.",
                       Shorten(name)));
     }
-    made.as<NamespaceObject>().members->emplace_back(name, value);
+    auto& held = *made.as<NamespaceObject>().members;
+    run.Spend(sizeof(held[0]) + name.size());
+    held.emplace_back(name, value);
   }
   return made;
 }
@@ -161,6 +162,7 @@ std::string FormatTime(Run& run, const std::string& format, int64_t now) {
   if (format.size() > kMostFormat) run.Fail("a format of a time is too long");
   if (format.empty()) return "";
   std::string made(64 * kMostFormat, '\0');
+  run.Touch(made.size());
   // A space in front tells an empty result from one that does not fit.
   made.resize(std::strftime(made.data(), made.size(), (" " + format).c_str(), &local));
   if (made.empty() || !IsValidUtf8(made)) run.Fail("a format of a time has no result");

@@ -9,6 +9,13 @@
 #include "fmt/format.h"
 
 namespace beamline::jinja {
+namespace {
+
+// That are looked through, where there is no index.
+constexpr size_t kNamesPerStep = 16;
+constexpr size_t kVariablesPerStep = 64;
+
+}  // namespace
 
 Interpreter::ScopePtr Interpreter::Inner(const ScopePtr& outer) {
   auto scope = std::make_shared<Scope>();
@@ -23,6 +30,7 @@ std::string Interpreter::Render(const Variables& variables) {
     if (const Native function = FindFunction(name)) {
       globals->Set(static_cast<int>(i), run_.Method(name, function, Value::None()));
     }
+    run_.Step(1 + variables.size() / kNamesPerStep);
     for (const auto& [known, value] : variables) {
       if (known == name) globals->Set(static_cast<int>(i), value);
     }
@@ -72,7 +80,7 @@ Interpreter::Flow Interpreter::Execute(const Statement& statement, const ScopePt
       ExecuteSet(statement, scope);
       return Flow::kOn;
     case StatementKind::kMacro:
-      scope->Set(statement.name, NewMacro(statement, scope));
+      SetVariable(*scope, statement.name, NewMacro(statement, scope));
       return Flow::kOn;
     default:
       break;
@@ -142,9 +150,11 @@ Interpreter::Flow Interpreter::ExecuteFor(const Statement& statement, const Scop
 }
 
 void Interpreter::Assign(const Expression& target, const Value& value, Scope& scope) {
-  if (target.kind == ExpressionKind::kName) return scope.Set(target.name, value);
+  if (target.kind == ExpressionKind::kName) return SetVariable(scope, target.name, value);
   if (target.kind == ExpressionKind::kMember) {
-    const Value* owner = scope.Find(target.name);
+    size_t looked = 0;
+    const Value* owner = scope.Find(target.name, &looked);
+    run_.Step(looked / kVariablesPerStep);
     if (owner == nullptr || !owner->is(Kind::kNamespace)) {
       run_.Fail("cannot assign attribute on non-namespace object");
     }
@@ -155,11 +165,13 @@ void Interpreter::Assign(const Expression& target, const Value& value, Scope& sc
                       Shorten(target.text)));
     }
     auto& members = *owner->as<NamespaceObject>().members;
+    CountMembers(run_, members);
     const auto found =
         std::ranges::find_if(members, [&](const auto& one) { return one.first == target.text; });
     if (found != members.end()) {
       found->second = value;
     } else {
+      run_.Spend(sizeof(members[0]) + target.text.size());
       members.emplace_back(target.text, value);
     }
     return;
@@ -171,6 +183,11 @@ void Interpreter::Assign(const Expression& target, const Value& value, Scope& sc
         fmt::format("{} values to unpack; {} are expected", values.size(), target.operands.size()));
   }
   for (size_t i = 0; i < values.size(); ++i) Assign(*target.operands[i], values[i], scope);
+}
+
+void Interpreter::SetVariable(Scope& scope, int name, Value value) {
+  run_.Step(scope.variables.size() / kVariablesPerStep);
+  scope.Set(name, std::move(value));
 }
 
 void Interpreter::ExecuteSet(const Statement& statement, const ScopePtr& scope) {
@@ -247,6 +264,7 @@ void Interpreter::BindParameters(const Statement& macro, Args& args, Scope& scop
   const size_t count = macro.parameters.size();
   const size_t first_default = count - macro.defaults.size();
   const auto take_named = [&](std::string_view name) {
+    run_.Step(args.named.size() / kNamesPerStep);
     const auto found =
         std::ranges::find_if(args.named, [&](const auto& one) { return one.first == name; });
     if (found == args.named.end()) return Value(Kind::kUndefined, nullptr);
@@ -264,8 +282,9 @@ void Interpreter::BindParameters(const Statement& macro, Args& args, Scope& scop
       value = run_.Undefined(
           fmt::format("parameter '{}' was not provided", Shorten(macro.parameter_names[i])));
     }
-    scope.Set(macro.parameters[i], std::move(value));
+    SetVariable(scope, macro.parameters[i], std::move(value));
   }
+  run_.Step(count / kNamesPerStep);
   const bool has_caller =
       std::ranges::find(macro.parameter_names, "caller") != macro.parameter_names.end();
   if (macro.takes_caller && !has_caller && macro.kind == StatementKind::kMacro) {
@@ -284,7 +303,8 @@ Value Interpreter::CallMacro(const Value& callee, Args args) {
   const size_t count = macro.parameters.size();
   if (macro.takes_kwargs) {
     auto rest = std::make_shared<DictObject>();
-    for (auto& [name, value] : args.named) rest->Set(run_.String(name), std::move(value));
+    for (auto& [name, value] : args.named)
+      SetMember(run_, *rest, run_.String(name), std::move(value));
     scope->Set(kKwargsName, run_.Dict(std::move(rest)));
   } else if (!args.named.empty()) {
     run_.Fail(fmt::format("macro '{}' takes no keyword argument '{}'", Shorten(macro.text),

@@ -41,6 +41,7 @@ class Interpreter {
   Flow ExecuteFilterBlock(const Statement& statement, const ScopePtr& scope);
   Flow ExecuteWith(const Statement& statement, const ScopePtr& scope);
   void Assign(const Expression& target, const Value& value, Scope& scope);
+  void SetVariable(Scope& scope, int name, Value value);
   void Write(std::string_view text);
   // What the body writes.
   Flow Capture(const Body& body, const ScopePtr& scope, std::string* text);

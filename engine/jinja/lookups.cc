@@ -30,6 +30,7 @@ bool OwnAttribute(Run& run, const Value& value, std::string_view name, Value* fo
   };
   switch (value.kind) {
     case Kind::kNamespace:
+      CountMembers(run, *value.as<NamespaceObject>().members);
       for (const auto& [known, held] : *value.as<NamespaceObject>().members) {
         if (known == name) {
           *found = held;
@@ -275,7 +276,14 @@ void CheckKey(Run& run, const Value& key) {
   }
 }
 
+void SetMember(Run& run, DictObject& dict, Value key, Value value) {
+  run.Step();
+  if (key.is(Kind::kString)) run.Touch(Text(key).size());
+  dict.Set(std::move(key), std::move(value));
+}
+
 const Value* Lookup(Run& run, const DictObject& dict, const Value& key) {
+  run.Step();
   if (key.is(Kind::kString)) {
     run.Touch(Text(key).size());
     return dict.Find(Text(key));
@@ -288,9 +296,11 @@ const Value* Lookup(Run& run, const DictObject& dict, const Value& key) {
 
 Value Attribute(Run& run, const Value& value, std::string_view name) {
   if (value.is(Kind::kUndefined)) FailUndefined(run, value);
+  run.Step();
   Value found;
   if (OwnAttribute(run, value, name, &found)) return found;
   if (value.is(Kind::kDict)) {
+    run.Touch(name.size());
     if (const Value* held = value.as<DictObject>().Find(name)) return *held;
   }
   return NoAttribute(run, value, name);
@@ -298,6 +308,7 @@ Value Attribute(Run& run, const Value& value, std::string_view name) {
 
 Value Item(Run& run, const Value& value, const Value& key) {
   if (value.is(Kind::kUndefined)) FailUndefined(run, value);
+  run.Step();
   Value found;
   if (OwnItem(run, value, key, &found)) return found;
   if (!key.is(Kind::kString)) {

@@ -19,6 +19,9 @@ MethodKind FindMethod(Run& run, const Value& value, std::string_view name, Value
 // loop.index and the like.
 bool LoopAttribute(Run& run, const Value& loop, std::string_view name, Value* found);
 
+// Of changes that look each word or character up by itself: many times what copying it takes.
+inline constexpr size_t kStepsPerCharacter = 2;
+
 // Of `text`: without the characters at its ends that are in `characters`; without these, white
 // space.
 enum class StripSides : uint8_t { kBoth, kLeft, kRight };

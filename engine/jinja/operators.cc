@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/utf8.h"
+#include "engine/jinja/search.h"
 #include "engine/jinja/text_format.h"
 #include "fmt/format.h"
 
@@ -254,8 +255,7 @@ bool Contains(Run& run, const Value& item, const Value& container) {
         run.Fail(
             fmt::format("'in <string>' requires string as left operand, not {}", TypeName(item)));
       }
-      run.Touch(Text(container).size());
-      return Text(container).find(Text(item)) != std::string::npos;
+      return FindText(run, Text(container), Text(item)) != std::string::npos;
     case Kind::kDict:
       CheckKey(run, item);
       return Lookup(run, container.as<DictObject>(), item) != nullptr;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/jinja/run.h"
@@ -43,6 +44,14 @@ Value Slice(Run& run, const Value& value, const Value& start, const Value& stop,
 // Of a dict; null when there is none. Throws where the key cannot be one.
 const Value* Lookup(Run& run, const DictObject& dict, const Value& key);
 void CheckKey(Run& run, const Value& key);
+// Puts a member into a dict that is being made; hashing its key counts.
+void SetMember(Run& run, DictObject& dict, Value key, Value value);
+
+// Counts the looking through a namespace's members, which have no index.
+inline void CountMembers(Run& run, const std::vector<std::pair<std::string, Value>>& members) {
+  constexpr size_t kMembersPerStep = 16;
+  run.Step(members.size() / kMembersPerStep);
+}
 
 // Throws what an operation on this undefined value says.
 [[noreturn]] void FailUndefined(Run& run, const Value& value);

@@ -1,7 +1,9 @@
 #include "engine/jinja/run.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "base/stop_check.h"
 #include "base/utf8.h"
 #include "fmt/format.h"
 
@@ -17,8 +19,9 @@ void Scope::Set(int name, Value value) {
   variables.emplace_back(name, std::move(value));
 }
 
-const Value* Scope::Find(int name) const {
+const Value* Scope::Find(int name, size_t* looked) const {
   for (const Scope* scope = this; scope != nullptr; scope = scope->parent) {
+    *looked += scope->variables.size() + 1;
     for (const auto& [known, held] : scope->variables) {
       if (known == name) return &held;
     }
@@ -26,11 +29,13 @@ const Value* Scope::Find(int name) const {
   return nullptr;
 }
 
-void Run::Step(size_t steps) {
-  steps_ += steps;
+void Run::Look() {
   if (steps_ > limits_.steps) {
     Fail(fmt::format("the template takes more than {} steps", limits_.steps));
   }
+  next_look_ = std::min(steps_ + kStepsPerLook, limits_.steps + 1);
+  absl::Status status = StopCheck::Now();
+  if (!status.ok()) throw Stopped{std::move(status)};
 }
 
 void Run::Room(size_t bytes) {
@@ -123,16 +128,19 @@ Value Run::NewNamespace() {
   auto object = std::make_shared<NamespaceObject>();
   constexpr size_t kBytes = 256;
   Hold(*object, sizeof(NamespaceObject));
-  Room(kBytes);
-  meter_.live += kBytes;  // for good
+  Spend(kBytes);
   object->members = &namespaces_.emplace_back();
   return {Kind::kNamespace, std::move(object)};
 }
 
+void Run::Spend(size_t bytes) {
+  Room(bytes);
+  meter_.live += bytes;
+}
+
 void Run::Keep(std::shared_ptr<Scope> scope) {
   constexpr size_t kBytes = 256;
-  Room(kBytes);
-  meter_.live += kBytes;
+  Spend(kBytes);
   kept_.push_back(std::move(scope));
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "engine/jinja/lexer.h"
 #include "engine/jinja/template.h"
 #include "engine/jinja/value.h"
@@ -23,20 +24,33 @@ struct Scope {
   std::vector<std::pair<int, Value>> variables;
 
   void Set(int name, Value value);
-  const Value* Find(int name) const;  // here or further out; null: nowhere
+  // Here or further out; null: nowhere. Adds to `looked` how many variables and scopes it looked
+  // at.
+  const Value* Find(int name, size_t* looked) const;
+};
+
+// The rendering was stopped from outside.
+struct Stopped {
+  absl::Status status;
 };
 
 class Run {
  public:
   explicit Run(const RenderLimits& limits, int64_t now = -1) : limits_(limits), now_(now) {}
 
+  size_t steps() const { return steps_; }  // so far
+
   const RenderLimits& limits() const { return limits_; }
   int64_t now() const { return now_; }  // in seconds since 1970; below 0: ask the clock
 
   [[noreturn]] void Fail(std::string message) const { throw Fault{std::move(message)}; }
 
-  // Counts work: steps, or bytes that are read or written. Throws when it is too much.
-  void Step(size_t steps = 1);
+  // Counts work: steps, or bytes that are read or written. Throws Fault when it is too much, and
+  // Stopped, every some thousand steps, when a StopCheck of this thread says so.
+  void Step(size_t steps = 1) {
+    steps_ += steps;
+    if (steps_ >= next_look_) Look();
+  }
   void Touch(size_t bytes) { Step(bytes / kBytesPerStep); }
 
   // New values. Each counts as work and as memory, until it is gone.
@@ -59,6 +73,9 @@ class Run {
   // The end of what may be printed.
   void CheckOutput(size_t bytes) const;
 
+  // Memory that is taken for as long as the rendering lasts.
+  void Spend(size_t bytes);
+
   // A scope that lives as long as the rendering, as a macro refers to it.
   void Keep(std::shared_ptr<Scope> scope);
 
@@ -76,9 +93,11 @@ class Run {
 
  private:
   static constexpr size_t kBytesPerStep = 32;
+  static constexpr size_t kStepsPerLook = 4096;  // some hundred microseconds
   static constexpr int kMostDepth = 600;
   static constexpr int kMostValueDepth = 200;
 
+  void Look();
   Value Sequence(Kind kind, std::vector<Value> items);
   void CheckDepth(const Object& object) const;
 
@@ -86,6 +105,7 @@ class Run {
   const int64_t now_;
   Meter meter_;
   size_t steps_ = 0;
+  size_t next_look_ = 0;
   int depth_ = 0;
   // May refer to each other, by pointers that own nothing.
   std::deque<std::vector<std::pair<std::string, Value>>> namespaces_;

@@ -20,10 +20,15 @@ namespace {
 using Getter = std::function<Value(const Value&)>;
 
 Value IgnoreCase(Run& run, const Value& value) {
-  return value.is(Kind::kString) ? run.String(Lower(Text(value))) : value;
+  if (!value.is(Kind::kString)) return value;
+  run.Room(4 * Text(value).size());
+  return run.String(Lower(Text(value)));
 }
 
-std::vector<std::string_view> SplitAt(std::string_view text, char separator) {
+std::vector<std::string_view> SplitAt(Run& run, std::string_view text, char separator) {
+  run.Room((1 + static_cast<size_t>(std::ranges::count(text, separator))) *
+           sizeof(std::string_view));
+  run.Touch(text.size());
   std::vector<std::string_view> parts;
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(separator, begin), text.size());
@@ -38,7 +43,8 @@ std::vector<Value> Path(Run& run, const Value& attribute) {
   if (attribute.is(Kind::kNone)) return {};
   if (!attribute.is(Kind::kString)) return {attribute};
   std::vector<Value> path;
-  for (const std::string_view part : SplitAt(Text(attribute), '.')) {
+  for (const std::string_view part : SplitAt(run, Text(attribute), '.')) {
+    run.Step();
     int64_t index = 0;
     const bool is_index = ParseIndex(part, &index);
     path.push_back(is_index ? Value::Int(index) : run.String(std::string(part)));
@@ -70,6 +76,7 @@ std::string NameArgument(Run& run, const Args& args, size_t i, std::string_view 
   if (i >= args.positional.size() || !args.positional[i].is(Kind::kString)) {
     run.Fail(fmt::format("{} is expected", what));
   }
+  run.Touch(Text(args.positional[i]).size());
   return Text(args.positional[i]);
 }
 
@@ -196,7 +203,7 @@ Value Sort(Run& run, const Value& self, const Args& args) {
   const Bound bound(run, "sort", args, {"reverse", "case_sensitive", "attribute"});
   std::vector<Getter> getters;
   if (bound[2].is(Kind::kString)) {
-    for (const std::string_view part : SplitAt(Text(bound[2]), ',')) {
+    for (const std::string_view part : SplitAt(run, Text(bound[2]), ',')) {
       getters.push_back(AttributeGetter(run, run.String(std::string(part))));
     }
   } else {
@@ -204,6 +211,7 @@ Value Sort(Run& run, const Value& self, const Args& args) {
   }
   std::vector<std::pair<Value, Value>> keyed;
   for (const Value& item : Iterate(run, self)) {
+    run.Step();
     std::vector<Value> keys;
     for (const Getter& get : getters) {
       const Value key = get(item);
@@ -247,7 +255,7 @@ Value Unique(Run& run, const Value& self, const Args& args) {
     if (!bound.IsTrue(0)) key = IgnoreCase(run, key);
     CheckKey(run, key);
     if (Lookup(run, *seen, key) != nullptr) continue;
-    seen->Set(std::move(key), Value::None());
+    SetMember(run, *seen, std::move(key), Value::None());
     made.push_back(item);
   }
   return run.Iterator(std::move(made));

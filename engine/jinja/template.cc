@@ -51,6 +51,8 @@ absl::StatusOr<std::string> Template::Render(const Variables& variables, const R
   Interpreter interpreter(parts_->program, run);
   try {
     return interpreter.Render(variables);
+  } catch (const Stopped& stopped) {
+    return stopped.status;
   } catch (const Fault& fault) {
     if (!fault.raised) return AtLine(fault, interpreter.line());
     constexpr size_t kMostRaised = 1000;

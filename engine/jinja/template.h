@@ -43,8 +43,10 @@ class Template {
   Template& operator=(Template&&) noexcept;
   ~Template();
 
-  // INVALID_ARGUMENT when it cannot be computed, RESOURCE_EXHAUSTED when it takes more than the
-  // limits. `now`: what strftime_now tells, in seconds since 1970; below 0: the time.
+  // INVALID_ARGUMENT when it cannot be computed, or takes more than the limits. What it reads and
+  // writes counts, whatever reads it: a step for 32 bytes. A StopCheck of the thread
+  // (base/stop_check.h) ends it with its status. `now`: what strftime_now tells, in seconds since
+  // 1970; below 0: the time.
   absl::StatusOr<std::string> Render(const Variables& variables, const RenderLimits& limits = {},
                                      int64_t now = -1) const;
 

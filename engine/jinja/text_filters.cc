@@ -30,14 +30,6 @@ Value Trim(Run& run, const Value& self, const Args& args) {
   return SoftLike(run, self, Strip(run, text, &characters));
 }
 
-template <std::string (*Change)(std::string_view)>
-Value ChangedText(Run& run, const Value& self, const Args& args) {
-  const Bound bound(run, "the filter", args, {});
-  const std::string text = SoftText(run, self);
-  run.Room(4 * text.size());
-  return SoftLike(run, self, Change(text));
-}
-
 // Jinja's own title: words begin behind spaces and opening brackets.
 std::string TitleWords(std::string_view text) {
   std::string made;
@@ -59,6 +51,15 @@ std::string TitleWords(std::string_view text) {
   }
   flush(text.size());
   return made;
+}
+
+template <std::string (*Change)(std::string_view)>
+Value ChangedText(Run& run, const Value& self, const Args& args) {
+  const Bound bound(run, "the filter", args, {});
+  const std::string text = SoftText(run, self);
+  run.Room(4 * text.size());
+  if constexpr (Change == &TitleWords) run.Step(kStepsPerCharacter * text.size());
+  return SoftLike(run, self, Change(text));
 }
 
 Value ReplaceFilter(Run& run, const Value& self, const Args& args) {
@@ -157,6 +158,7 @@ Value IntOf(Run& run, const Value& self, const Args& args) {
   if (self.is_whole()) value = self.whole;
   if (self.is(Kind::kFloat)) value = Truncate(self.real);
   if (self.is(Kind::kString)) {
+    run.Touch(4 * Text(self).size());
     std::string_view text = Text(self);
     if (base == 16 && (text.starts_with("0x") || text.starts_with("0X"))) text.remove_prefix(2);
     value = ReadWhole(text, static_cast<int>(base));
@@ -172,6 +174,7 @@ Value FloatOf(Run& run, const Value& self, const Args& args) {
   if (self.is(Kind::kUndefined)) FailUndefined(run, self);
   if (self.is_number()) return Value::Float(self.as_double());
   if (self.is(Kind::kString)) {
+    run.Touch(2 * Text(self).size());
     if (const auto value = ReadFloat(Text(self))) return Value::Float(*value);
   }
   return bound.has(0) ? bound[0] : Value::Float(0);
@@ -203,6 +206,8 @@ Value Round(Run& run, const Value& self, const Args& args) {
   const Bound bound(run, "round", args, {"precision", "method"});
   const int64_t precision = bound.Whole(0, 0);
   const std::string method = bound.Text(1, "common");
+  constexpr int64_t kDigitsPerStep = 8, kMostCounted = 300;
+  run.Step(static_cast<size_t>(std::clamp<int64_t>(precision, 0, kMostCounted) / kDigitsPerStep));
   if (self.is(Kind::kUndefined)) FailUndefined(run, self);
   if (!self.is_number()) run.Fail(fmt::format("a {} cannot be rounded", TypeName(self)));
   if (method == "common") {
@@ -230,6 +235,7 @@ Value Indent(Run& run, const Value& self, const Args& args) {
   }
   if (self.is(Kind::kUndefined)) FailUndefined(run, self);
   if (!self.is(Kind::kString)) run.Fail(fmt::format("a {} cannot be indented", TypeName(self)));
+  run.Touch(2 * Text(self).size());
   const std::string text = Text(self) + "\n";
   std::string made;
   bool is_first = true;
@@ -270,13 +276,14 @@ Value FormatFilter(Run& run, const Value& self, const Args& args) {
   const std::string format = SoftText(run, self);
   if (args.named.empty()) return PercentFormat(run, format, run.Tuple(args.positional));
   auto dict = std::make_shared<DictObject>();
-  for (const auto& [name, value] : args.named) dict->Set(run.String(name), value);
+  for (const auto& [name, value] : args.named) SetMember(run, *dict, run.String(name), value);
   return PercentFormat(run, format, run.Dict(std::move(dict)));
 }
 
 Value WordCount(Run& run, const Value& self, const Args& args) {
   const Bound bound(run, "wordcount", args, {});
   const std::string text = SoftText(run, self);
+  run.Touch(2 * text.size());
   int64_t count = 0;
   bool in_word = false;
   for (size_t i = 0; i < text.size();) {

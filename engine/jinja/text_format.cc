@@ -1,5 +1,6 @@
 #include "engine/jinja/text_format.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -182,10 +183,18 @@ Spec ReadSpec(Run& run, std::string_view text) {
   return spec;
 }
 
+// Digits that are asked for take longer than those that are copied.
+void CountDigits(Run& run, const Spec& spec) {
+  constexpr int kDigitsPerStep = 4;
+  run.Step(1 + static_cast<size_t>((std::max(spec.precision, 0) + spec.width) / kDigitsPerStep));
+}
+
 std::string FormatValue(Run& run, const Value& value, std::string_view text) {
   if (text.empty()) return ToText(run, value);
   const Spec spec = ReadSpec(run, text);
+  CountDigits(run, spec);
   if (value.is(Kind::kString) && (spec.type == '\0' || spec.type == 's')) {
+    run.Touch(2 * Text(value).size());
     return Pad(CutText(Text(value), spec.precision), spec, false);
   }
   if (!value.is_number()) {
@@ -217,6 +226,8 @@ Value FieldValue(Run& run, std::string_view field, const Args& args, size_t* nex
     const auto place = static_cast<size_t>(index);
     if (place < args.positional.size()) value = args.positional[place];
   } else {
+    constexpr size_t kNamesPerStep = 16;
+    run.Step(args.named.size() / kNamesPerStep);
     for (const auto& [known, held] : args.named) {
       if (known == name) value = held;
     }
@@ -270,6 +281,8 @@ Value PercentFormat(Run& run, const std::string& format, const Value& value) {
       i = end + 1;
     }
     const Spec spec = ReadPercent(run, format, &i);
+    run.Touch(i - begin);
+    CountDigits(run, spec);
     if (spec.type == '%') {
       made.push_back('%');
       continue;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "engine/jinja/characters.h"
 #include "engine/jinja/methods.h"
 #include "engine/jinja/operators.h"
+#include "engine/jinja/search.h"
 #include "engine/jinja/text_format.h"
 #include "fmt/format.h"
 
@@ -45,15 +47,20 @@ template <std::string (*Change)(std::string_view)>
 Value Changed(Run& run, const Value& self, const Args& args) {
   const Bound bound(run, "the method", args, {});
   run.Room(4 * Text(self).size());
+  if constexpr (Change == &Title || Change == &SwapCase) {
+    run.Step(kStepsPerCharacter * Text(self).size());
+  }
   return Like(run, self, Change(Text(self)));
 }
 
 // Pieces between the separators; at most `most` cuts where it is not negative.
-std::vector<std::string_view> Cut(std::string_view text, std::string_view separator, int64_t most,
-                                  bool from_right) {
+std::vector<std::string_view> Cut(Run& run, std::string_view text, std::string_view separator,
+                                  int64_t most, bool from_right) {
   std::vector<std::string_view> pieces;
+  std::optional<LastFinder> last;
+  if (from_right) last.emplace(run, separator);
   while (most != 0) {
-    const size_t place = from_right ? text.rfind(separator) : text.find(separator);
+    const size_t place = from_right ? last->Find(text) : FindText(run, text, separator);
     if (place == std::string_view::npos) break;
     const std::string_view rest = text.substr(place + separator.size());
     pieces.push_back(from_right ? rest : text.substr(0, place));
@@ -123,12 +130,13 @@ Value SplitMethod(Run& run, const Value& self, const Args& args, std::string_vie
   std::vector<std::string_view> pieces;
   std::string separator;
   if (bound[0].is(Kind::kNone)) {
+    run.Room(text.size() / 2 * sizeof(std::string_view));
     pieces = CutAtSpace(run, text, most, from_right);
   } else {
     separator = bound.Text(0, "");
     if (separator.empty()) run.Fail("empty separator");
     run.Room(text.size() / separator.size() * sizeof(std::string_view));
-    pieces = Cut(text, separator, most, from_right);
+    pieces = Cut(run, text, separator, most, from_right);
   }
   std::vector<Value> made;
   for (const std::string_view piece : pieces) {
@@ -170,8 +178,8 @@ Value Partition(Run& run, const Value& self, const Args& args, bool from_right) 
   const std::string separator = bound.Text(0, "");
   if (separator.empty()) run.Fail("empty separator");
   const std::string& text = Text(self);
-  run.Touch(text.size());
-  const size_t place = from_right ? text.rfind(separator) : text.find(separator);
+  const size_t place =
+      from_right ? LastFinder(run, separator).Find(text) : FindText(run, text, separator);
   if (place == std::string::npos) {
     Value whole = run.String(text);
     Value none = run.String("");
@@ -223,7 +231,8 @@ int64_t FindIn(Run& run, const Value& self, const Args& args, std::string_view n
   int64_t first = 0;
   const std::string wanted = bound.Text(0, "");
   if (!Window(run, self, bound, &window, &first)) return -1;
-  const size_t place = from_right ? window.rfind(wanted) : window.find(wanted);
+  const size_t place =
+      from_right ? LastFinder(run, wanted).Find(window) : FindText(run, window, wanted);
   if (place == std::string_view::npos) return -1;
   return first + CharactersIn(window.substr(0, place));
 }
@@ -248,8 +257,8 @@ Value Count(Run& run, const Value& self, const Args& args) {
   if (!Window(run, self, bound, &window, &first)) return Value::Int(0);
   if (wanted.empty()) return Value::Int(CharactersIn(window) + 1);
   int64_t count = 0;
-  for (size_t i = window.find(wanted); i != std::string_view::npos;
-       i = window.find(wanted, i + wanted.size())) {
+  for (size_t i = FindText(run, window, wanted); i != std::string_view::npos;
+       i = FindText(run, window, wanted, i + wanted.size())) {
     ++count;
   }
   return Value::Int(count);
@@ -261,13 +270,15 @@ Value Affix(Run& run, const Value& self, const Args& args, std::string_view name
   int64_t first = 0;
   if (bound[0].is(Kind::kUndefined)) FailUndefined(run, bound[0]);
   std::vector<Value> wanted = {bound[0]};
-  if (bound[0].is(Kind::kTuple)) wanted = Items(bound[0]);
+  if (bound[0].is(Kind::kTuple)) wanted = Iterate(run, bound[0]);
   const bool has_window = Window(run, self, bound, &window, &first);
   for (const Value& one : wanted) {
     if (!one.is(Kind::kString)) {
       run.Fail(
           fmt::format("{} first arg must be str or a tuple of str, not {}", name, TypeName(one)));
     }
+    run.Step();
+    run.Touch(std::min(Text(one).size(), window.size()));
     if (has_window && (at_end ? window.ends_with(Text(one)) : window.starts_with(Text(one)))) {
       return Value::Bool(true);
     }
@@ -458,13 +469,16 @@ bool IsOtherTextMethod(std::string_view name) {
 std::string Strip(Run& run, std::string_view text, const std::string* characters,
                   StripSides sides) {
   run.Touch(text.size());
+  std::vector<char32_t> stripped;
+  if (characters != nullptr) {
+    run.Room(characters->size() * sizeof(char32_t));
+    for (size_t i = 0; i < characters->size();) stripped.push_back(ReadChar(*characters, &i));
+    std::ranges::sort(stripped);
+  }
   const auto strips = [&](std::string_view one) {
-    if (characters != nullptr) {
-      // A character is found where it begins alone: no other's bytes hold it.
-      return characters->find(one) != std::string::npos;
-    }
     size_t end = 0;
-    return IsSpace(ReadChar(one, &end));
+    const char32_t c = ReadChar(one, &end);
+    return characters == nullptr ? IsSpace(c) : std::ranges::binary_search(stripped, c);
   };
   while (sides != StripSides::kRight && !text.empty()) {
     const size_t length = CharLength(text[0]);
@@ -491,7 +505,7 @@ std::string Replace(Run& run, std::string_view text, std::string_view old_text,
     made += piece;
   };
   for (size_t i = 0; i <= text.size();) {
-    const size_t place = count == 0 ? std::string_view::npos : text.find(old_text, i);
+    const size_t place = count == 0 ? std::string_view::npos : FindText(run, text, old_text, i);
     if (place == std::string_view::npos) {
       add(text.substr(i));
       break;

@@ -32,7 +32,8 @@ absl::StatusOr<Acceptance> Entrance::CountIn(ReplicaPool& pool, Ticket ticket, c
 
 void Entrance::Close() {
   draining_ = true;
-  tokenizers_.reset();  // runs what has been posted
+  closed_ = true;
+  tokenizers_.reset();  // runs what has been posted, which ends soon
 }
 
 }  // namespace beamline

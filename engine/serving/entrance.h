@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/status.h"
+#include "base/stop_check.h"
 #include "base/worker_pool.h"
 #include "engine/api/engine.h"
 #include "engine/scheduling/job.h"
@@ -32,7 +33,8 @@ class Entrance {
 
   // Refuses what comes from now on: who has no ticket yet is refused.
   void StartDraining() { draining_ = true; }
-  // Refuses what comes from now on; when it returns, what was accepted has reached its replica.
+  // Refuses what comes from now on, and ends what is being tokenized; when it returns, what was
+  // accepted has reached its replica or its answer.
   // REQUIRES: no Accept is under way, or comes.
   void Close();
 
@@ -51,7 +53,10 @@ class Entrance {
   // Text up to this size is tokenized on the caller's thread: waking a worker would take longer.
   static constexpr size_t kInlineTextBytes = 512;
 
+  static absl::Status ClosedError() { return absl::CancelledError("the server is shutting down"); }
+
   std::atomic<bool> draining_ = false;
+  std::atomic<bool> closed_ = false;
   std::unique_ptr<WorkerPool> tokenizers_;
 };
 
@@ -96,9 +101,11 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> Entrance::Accept(
     }
     pool->Submit(std::move(job));
   } else {
-    tokenizers_->Post([pool, intake = *std::move(intake), job = std::move(job), &tokens]() mutable {
-      Begin(*pool, intake, std::move(job), QueueLimits::kAll, tokens);
-    });
+    tokenizers_->Post(
+        [this, pool, intake = *std::move(intake), job = std::move(job), &tokens]() mutable {
+          const StopWhen stop([this] { return closed_ ? ClosedError() : absl::OkStatus(); });
+          Begin(*pool, intake, std::move(job), QueueLimits::kAll, tokens);
+        });
   }
   return handle;
 }

@@ -75,6 +75,11 @@ class ReplicaPool {
   // OK while a replica can answer; else UNAVAILABLE, with kReplicaEndedPayload when one will again
   // without anybody's doing.
   absl::Status status() const;
+  // Why it was stopped; OK before.
+  absl::Status ended() const {
+    std::lock_guard lock(mutex_);
+    return end_;
+  }
   // What a request that comes at `now` has before it; without it, at this moment.
   Outlook Expect(const Asker& asker, const Demand& demand,
                  std::optional<Clock::time_point> now = std::nullopt) const;

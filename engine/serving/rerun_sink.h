@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/stop_check.h"
 #include "engine/scheduling/job.h"
 #include "engine/serving/attempt.h"
 #include "engine/serving/charged_tokens.h"
@@ -21,9 +22,12 @@ template <typename Intake>
 absl::Status Prepare(ReplicaPool& pool, Intake& intake, typename Intake::Job& job,
                      QueueLimits limits, ChargedTokens& tokens) {
   // What nobody waits for any more keeps no tokenizer from others.
-  if (job.cancellation->is_cancelled()) {
-    return absl::CancelledError("cancelled by the client");
-  }
+  const StopWhen stop([&job, &pool] {
+    if (job.cancellation->is_cancelled()) return absl::CancelledError("cancelled by the client");
+    if (job.deadline.has_value() && *job.deadline <= Clock::now()) return OverdueError();
+    return pool.ended();
+  });
+  if (job.cancellation->is_cancelled()) return absl::CancelledError("cancelled by the client");
   BEAMLINE_RETURN_IF_ERROR(intake.Complete(job));
   BEAMLINE_RETURN_IF_ERROR(tokens.Take(job.cost));
   return pool.Queue(job, limits);

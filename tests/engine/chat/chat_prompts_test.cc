@@ -1,9 +1,12 @@
 // Conversations as prompts of a whole engine: the ids are those of apply_chat_template of
 // transformers (tools/make_chat_fixtures.py), and the answers those to these ids.
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "engine/api/engine.h"
@@ -22,6 +25,10 @@ using ::testing::HasSubstr;
 const fs::path kRoot = BEAMLINE_SOURCE_DIR;
 std::string rows_file = kRoot / "tests/engine/chat/prompt_ids.jsonl";
 
+// Takes all the steps that there are.
+constexpr char kEndless[] =
+    "{% for i in range(90000) %}{% for j in range(90000) %}{% endfor %}{% endfor %}";
+
 // The demo model with a template, and as it is.
 Engine& SharedEngine() {
   static const std::unique_ptr<Engine> engine = [] {
@@ -36,6 +43,7 @@ Engine& SharedEngine() {
         << "{% if messages|length > 1 %}{{ raise_exception('One message, please') }}{% endif %}"
            "{{ messages[0].content }}";
     std::ofstream(folder / "additional_chat_templates/broken.jinja") << "{% what %}";
+    std::ofstream(folder / "additional_chat_templates/endless.jinja") << kEndless;
     EngineOptions options;
     options.num_threads = 2;
     for (const auto& [name, path] : {std::pair("chat", folder.string()),
@@ -151,9 +159,88 @@ TEST(ChatPromptsTest, RefusalsNameTheField) {
             "continuations[0].chat is set; accepted: text or ids here");
 }
 
+Chat Endless() {
+  return {.messages = {{.role = "user", .content = "Hi"}}, .template_name = "endless"};
+}
+
+// Tells of its answer.
+class StatusSink : public GenerateSink {
+ public:
+  void OnFinish(absl::StatusOr<GenerateResult> result) override {
+    promise_.set_value(result.status());
+  }
+  absl::Status Wait() { return promise_.get_future().get(); }
+
+ private:
+  std::promise<absl::Status> promise_;
+};
+
+// Left to itself the template fails when it has taken all steps; here none gets there.
+TEST(ChatPromptsTest, DeadlinesAndCancellationEndARendering) {
+  EXPECT_THAT(SharedEngine().GenerateAndWait(Ask(Endless())).status().ToString(),
+              HasSubstr("prompt.chat: the chat template, line 1: the template takes more than"));
+  GenerateRequest request = Ask(Endless());
+  request.deadline = Clock::now() + std::chrono::milliseconds(20);
+  EXPECT_EQ(SharedEngine().GenerateAndWait(request).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+  const auto sink = std::make_shared<StatusSink>();
+  const auto handle = SharedEngine().Generate(Ask(Endless()), sink);
+  ASSERT_TRUE(handle.ok()) << handle.status();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  (*handle)->Cancel();
+  EXPECT_EQ(sink->Wait(), absl::CancelledError("cancelled by the client"));
+}
+
+// An engine with one thread for texts, and fifty conversations that each take all steps.
+struct BusyEngine {
+  BusyEngine() {
+    const fs::path folder = ScratchPath("endless");
+    fs::remove_all(folder);
+    fs::copy(kRoot / "models/write-en", folder);
+    std::ofstream(folder / "chat_template.jinja") << kEndless;
+    EngineOptions options;
+    options.num_threads = 1;
+    options.num_tokenizer_threads = 1;
+    options.models.push_back(
+        {.name = "chat", .folder = folder.string(), .device = "cpu", .cache_bytes = 16 << 20});
+    auto made = Engine::Create(options);
+    EXPECT_TRUE(made.ok()) << made.status();
+    engine = *std::move(made);
+    Chat chat = Endless();
+    chat.template_name.clear();
+    for (int i = 0; i < 50; ++i) {
+      sinks.push_back(std::make_shared<StatusSink>());
+      EXPECT_TRUE(engine->Generate(Ask(chat), sinks.back()).ok());
+    }
+  }
+  // A slow machine may have rendered some.
+  void ExpectStopped(const absl::Status& why) const {
+    int num_stopped = 0;
+    for (const auto& sink : sinks) num_stopped += sink->Wait() == why ? 1 : 0;
+    EXPECT_GE(num_stopped, 40);
+  }
+
+  std::unique_ptr<Engine> engine;
+  std::vector<std::shared_ptr<StatusSink>> sinks;
+};
+
+TEST(ChatPromptsTest, TheEndOfTheEngineEndsRenderings) {
+  BusyEngine busy;
+  EXPECT_FALSE(busy.engine->Drain(std::chrono::milliseconds(1)));
+  busy.engine.reset();
+  busy.ExpectStopped(absl::CancelledError("the server is shutting down"));
+}
+
+TEST(ChatPromptsTest, TheEndOfTheModelEndsRenderings) {
+  BusyEngine busy;
+  EXPECT_TRUE(busy.engine->Unload("chat", 1, std::chrono::milliseconds(1)).ok());
+  busy.ExpectStopped(
+      absl::UnavailableError("model 'chat' was unloaded before the answer was complete"));
+}
+
 TEST(ChatPromptsTest, ModelsTellTheirTemplates) {
   EXPECT_THAT(SharedEngine().FindModel("chat")->chat_templates,
-              testing::ElementsAre("default", "strict"));
+              testing::ElementsAre("default", "endless", "strict"));
   EXPECT_THAT(SharedEngine().FindModel("plain")->chat_templates, testing::IsEmpty());
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/stop_check.h"
 #include "engine/jinja/template.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -119,6 +120,139 @@ TEST(HostileTemplateTest, CyclesAreGivenBack) {
                    "{% for i in [1] %}{% set n.loop = loop %}{% macro k() %}{{ k }}{% endmacro %}"
                    "{% set n.k = k %}{% endfor %}"),
       "rendered 4 bytes");
+}
+
+// Whatever reads a long text counts what it reads, so that a thousand times it is too much.
+TEST(HostileTemplateTest, EverythingThatIsReadCounts) {
+  const std::string expressions[] = {"'b' in s",
+                                     "s == t",
+                                     "s < t",
+                                     "s in {s: 1}",
+                                     "{s: 1}",
+                                     "dict([[s, 1]])",
+                                     "d[s]",
+                                     "d.get(s)",
+                                     "[s, s]|unique|list",
+                                     "namespace(**{s: 1})",
+                                     "m(**{s: 1})",
+                                     "s.startswith(t)",
+                                     "s.endswith((t, s))",
+                                     "s.removeprefix(t)",
+                                     "s.removesuffix(t)",
+                                     "s.find('b')",
+                                     "s.rfind('b')",
+                                     "s.count('b')",
+                                     "s.split('b')",
+                                     "s.rsplit('b')",
+                                     "s.partition('b')",
+                                     "s.rpartition('b')",
+                                     "s.replace('b', 'c')",
+                                     "s|replace('b', 'c')",
+                                     "s.strip('b')",
+                                     "'x'.strip(s)",
+                                     "s|trim",
+                                     "s.splitlines()",
+                                     "s.title()",
+                                     "s|title",
+                                     "s.swapcase()",
+                                     "s|upper",
+                                     "s|int",
+                                     "s|float",
+                                     "s|wordcount",
+                                     "s|indent",
+                                     "s|reverse",
+                                     "s|escape",
+                                     "s|tojson",
+                                     "[s]|sort",
+                                     "[s, s]|min",
+                                     "[s]|join(',')",
+                                     "s ~ 'b'",
+                                     "s + 'b'",
+                                     "s * 2",
+                                     "s[1:]",
+                                     "s[::2]",
+                                     "s.isalpha()",
+                                     "s is lower",
+                                     "'%s' % s",
+                                     "'%.1s' % s",
+                                     "'{:.1s}'.format(s)",
+                                     "'{}'.format(s)",
+                                     "[[1]]|map(attribute=s)|list",
+                                     "s.center(10**6 + 9)"};
+  for (const std::string& expression : expressions) {
+    EXPECT_THAT(HostileFault("{% set s = 'a' * 10**6 %}{% set t = s + 'a' %}{% set d = {s: 1} %}"
+                             "{% set x = [1] %}{% macro m() %}{{ kwargs|length }}{% endmacro %}"
+                             "{% for i in range(1000) %}{% if " +
+                             expression + " %}{% endif %}{% endfor %}"),
+                HasSubstr("more than 5000000 steps"))
+        << expression;
+  }
+}
+
+// Variables, members and arguments that are looked through count as well.
+TEST(HostileTemplateTest, NamesThatAreLookedThroughCount) {
+  std::string variables, members = "{% set n = namespace() %}", parameters, arguments;
+  for (int i = 0; i < 20000; ++i) {
+    variables += absl::StrCat("{% set v", i, "=1 %}");
+    members += absl::StrCat("{% set n.v", i, "=1 %}");
+  }
+  for (int i = 0; i < 2000; ++i) {
+    parameters += absl::StrCat(i == 0 ? "" : ",", "p", i, "=1");
+    arguments += absl::StrCat(i == 0 ? "" : ",", "p", i, "=2");
+  }
+  const std::string loop = "{% for i in range(90000) %}", end = "{% endfor %}";
+  EXPECT_THAT(HostileFault(variables + loop + "{{ v19999 }}" + end), HasSubstr("steps"));
+  EXPECT_THAT(HostileFault(members + loop + "{{ n.v19999 }}" + end), HasSubstr("steps"));
+  EXPECT_THAT(HostileFault("{% macro m(" + parameters + ") %}{% endmacro %}" + loop + "{{ m(" +
+                           arguments + ") }}" + end),
+              HasSubstr("steps"));
+}
+
+// Where a search that is not linear reads the product of both sizes.
+TEST(HostileTemplateTest, SearchIsLinear) {
+  const std::string texts =
+      "{% set s = 'a' * 10**6 %}{% set w = 'a' * (10**6 // 2) %}{% set b = w + 'b' %}"
+      "{% set c = 'b' + w %}{% set d = 'a' * 200 + 'b' %}";
+  for (const char* expression :
+       {"b in s", "c in s", "s.find(b)", "s.find(c)", "s.rfind(b)", "s.rfind(c)", "s.count(b)",
+        "s.split(b)|length", "s.rsplit(c)|length", "s.partition(b)|length",
+        "s.rpartition(c)|length", "s.replace(b, '')|length", "(s|replace(c, ''))|length", "d in s",
+        "s.count(d)", "('a' * 10**5).rsplit('a')|length", "s.strip(w)|length",
+        "('x' * 10**5).strip(w)|length"}) {
+    EXPECT_THAT(HostileFault(texts + "{{ " + expression + " }}"), HasSubstr("rendered"))
+        << expression;
+  }
+}
+
+TEST(HostileTemplateTest, SearchFindsWhatThereIs) {
+  const auto text = Template::Parse(
+      "{% set s = 'abababa' %}{{ [s.find('aba'), s.rfind('aba'), s.rfind('bab'), s.rfind('x'), "
+      "s.find(''), s.rfind(''), s.count('aba'), s.count(''), s.find('aba', 1), s.rfind('ab', 0, "
+      "4)] "
+      "}}{{ s.rsplit('ba') }}{{ s.rsplit('aba', 1) }}{{ s.split('aba') }}{{ s.rpartition('aba') }}"
+      "{{ 'aab'.rfind('aab') }}{{ '\u00e9a\u00e9'.strip('\u00e9') }}{{ 'xay'.strip('yx') }}");
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_EQ(*text->Render({}),
+            "[0, 4, 3, -1, 0, 7, 2, 8, 2, 2]['a', '', '', '']['abab', '']['', 'b', '']"
+            "('abab', 'aba', '')0aa");
+}
+
+// A rendering asks now and then whether it is to go on.
+TEST(HostileTemplateTest, IsStoppedFromOutside) {
+  const auto made = Template::Parse(
+      "{% for i in range(90000) %}{% for j in range(90000) %}{% endfor %}{% endfor %}");
+  ASSERT_TRUE(made.ok());
+  int asked = 0;
+  const auto ask = [&asked] {
+    return ++asked < 10 ? absl::OkStatus() : absl::DeadlineExceededError("too late");
+  };
+  {
+    const StopWhen stop(ask);
+    EXPECT_EQ(made->Render({}).status(), absl::DeadlineExceededError("too late"));
+  }
+  EXPECT_EQ(asked, 10);
+  EXPECT_THAT(std::string(made->Render({}).status().message()), HasSubstr("steps"));
+  EXPECT_EQ(asked, 10);  // the check ended with its block
 }
 
 TEST(HostileTemplateTest, SourcesAreBounded) {

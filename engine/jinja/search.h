@@ -1,0 +1,36 @@
+// Texts found in others, in time linear in both whatever they hold: std::string::find takes the
+// product of their sizes for "aaaa...b" in "aaaa...". What is read counts as work of the rendering.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "engine/jinja/run.h"
+
+namespace beamline::jinja {
+
+// As text.find(wanted, from).
+size_t FindText(Run& run, std::string_view text, std::string_view wanted, size_t from = 0);
+
+// Finds the last occurrence of one text, also in several others.
+class LastFinder {
+ public:
+  // `wanted` outlives it.
+  LastFinder(Run& run, std::string_view wanted);
+
+  // As text.rfind(wanted).
+  size_t Find(std::string_view text) const;
+
+ private:
+  char FromEnd(size_t i) const { return wanted_[wanted_.size() - 1 - i]; }
+
+  Run& run_;
+  const std::string_view wanted_;
+  // Of each beginning of the reversed text, the longest other beginning that it ends with
+  // (Knuth, Morris, Pratt 1977).
+  std::vector<uint32_t> borders_;
+};
+
+}  // namespace beamline::jinja
