@@ -143,12 +143,13 @@ absl::Status AddedTokens::Matcher::Build(
 void AddedTokens::Matcher::Extract(const std::vector<AddedToken>& tokens, SplitText* text) const {
   if (empty_) return;
   text->CutPieces([&](const Piece& piece, std::vector<Piece>* out) {
-    CutPiece(tokens, text->PieceText(piece), piece, out);
+    CutPiece(tokens, text->PieceText(piece), piece, text->work(), out);
   });
 }
 
 void AddedTokens::Matcher::CutPiece(const std::vector<AddedToken>& tokens, std::string_view text,
-                                    const Piece& piece, std::vector<Piece>* out) const {
+                                    const Piece& piece, TextWork& work,
+                                    std::vector<Piece>* out) const {
   const auto emit = [&](size_t begin, size_t end, int32_t id) {
     if (begin == end) return;
     out->push_back(
@@ -159,10 +160,11 @@ void AddedTokens::Matcher::CutPiece(const std::vector<AddedToken>& tokens, std::
     size_t length = 0;
     int32_t index = 0;
     if (starts_token_[static_cast<uint8_t>(text[position])]) {
-      trie_.ForEachPrefix(text.substr(position), [&](size_t found_length, int32_t found) {
+      const auto keep = [&](size_t found_length, int32_t found) {
         length = found_length;
         index = found;
-      });
+      };
+      if (!work.Spend(trie_.ForEachPrefix(text.substr(position), keep))) return;
     }
     if (length == 0) {
       ++position;

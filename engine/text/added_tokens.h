@@ -59,7 +59,7 @@ class AddedTokens {
 
    private:
     void CutPiece(const std::vector<AddedToken>& tokens, std::string_view text, const Piece& piece,
-                  std::vector<Piece>* out) const;
+                  TextWork& work, std::vector<Piece>* out) const;
 
     ByteTrie trie_;
     std::array<bool, 256> starts_token_{};

@@ -10,7 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "base/utf8.h"
+#include "engine/text/text_work.h"
 
 namespace beamline::text {
 
@@ -100,6 +102,17 @@ class AlignedText {
     max_bytes_ = MaxRewrittenBytes(text.size());
   }
 
+  // What is spent for this text; null: not counted. An Assign keeps it.
+  void set_work(TextWork* work) { work_ = work; }
+  TextWork* work() const { return work_; }
+  // Counts a pass over the text, and one over nothing for a little. The status of the work.
+  absl::Status CountPass() const {
+    constexpr size_t kUnitsPerPass = 64;
+    if (work_ == nullptr) return absl::OkStatus();
+    work_->Spend(kUnitsPerPass + TextWork::kUnitsPerRewrittenByte * text_.size());
+    return work_->status();
+  }
+
   const std::string& text() const { return text_; }
   // Where the segment begins in the original text.
   int32_t base() const { return base_; }
@@ -180,6 +193,7 @@ class AlignedText {
   bool identity_ = true;
   bool has_outgrown_ = false;
   size_t max_bytes_ = 0;
+  TextWork* work_ = nullptr;
   std::string spare_text_;
   std::vector<ByteRange> spare_sources_;
 };

@@ -22,17 +22,19 @@ class ByteTrie {
   static absl::StatusOr<ByteTrie> Build(
       const std::vector<std::pair<std::string_view, int32_t>>& entries);
 
-  // Calls visit(length, value) for each key that is a prefix of `text`, shortest first.
+  // Calls visit(length, value) for each key that is a prefix of `text`, shortest first. How many
+  // bytes it read: of keys of many bytes more than any that it found.
   template <typename Visit>
-  void ForEachPrefix(std::string_view text, Visit visit) const {
-    if (trie_ == nullptr) return;
+  size_t ForEachPrefix(std::string_view text, Visit visit) const {
+    if (trie_ == nullptr) return 0;
     icu::BytesTrie walk(*trie_);
     for (size_t i = 0; i < text.size(); ++i) {
       const UStringTrieResult result = i == 0 ? walk.first(static_cast<uint8_t>(text[i]))
                                               : walk.next(static_cast<uint8_t>(text[i]));
       if (USTRINGTRIE_HAS_VALUE(result)) visit(i + 1, walk.getValue());
-      if (!USTRINGTRIE_HAS_NEXT(result)) return;
+      if (!USTRINGTRIE_HAS_NEXT(result)) return i + 1;
     }
+    return text.size();
   }
 
  private:

@@ -54,6 +54,7 @@ class MarianTokenizer : public Tokenizer {
     BEAMLINE_RETURN_IF_ERROR(CheckText(text));
     SplitText split(text);
     parts_.added_tokens.ExtractFromOriginal(&split);
+    BEAMLINE_RETURN_IF_ERROR(split.work().status());
     std::vector<Token> tokens;
     for (const Piece& piece : split.pieces()) {
       if (piece.finished()) {

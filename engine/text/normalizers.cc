@@ -22,6 +22,7 @@ class SequenceNormalizer : public Normalizer {
   absl::Status Normalize(AlignedText* text) const override {
     for (const auto& step : steps_) {
       if (text->has_outgrown()) break;
+      BEAMLINE_RETURN_IF_ERROR(text->CountPass());
       BEAMLINE_RETURN_IF_ERROR(step->Normalize(text));
     }
     return absl::OkStatus();
@@ -67,7 +68,7 @@ class ReplaceNormalizer : public Normalizer {
   absl::Status Normalize(AlignedText* text) const override {
     if (text->text().empty()) return absl::OkStatus();  // where no pattern matches
     std::vector<RegexMatch> matches;
-    BEAMLINE_RETURN_IF_ERROR(pattern_.FindAll(text->text(), &matches));
+    BEAMLINE_RETURN_IF_ERROR(pattern_.FindAll(text->text(), &matches, text->work()));
     if (matches.empty()) return absl::OkStatus();
     text->Rewrite([&](AlignedWriter* writer) {
       size_t copied = 0;

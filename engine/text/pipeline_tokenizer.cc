@@ -214,6 +214,7 @@ absl::Status PipelineTokenizer::EncodeText(std::string_view text, std::vector<To
   }
   added_tokens_.ExtractFromNormalized(&split);
   if (pre_tokenizer_ != nullptr) BEAMLINE_RETURN_IF_ERROR(pre_tokenizer_->Split(&split));
+  BEAMLINE_RETURN_IF_ERROR(split.work().status());
 
   if (split.has_outgrown()) {
     return absl::InvalidArgumentError(
@@ -231,6 +232,9 @@ absl::Status PipelineTokenizer::EncodeText(std::string_view text, std::vector<To
       continue;
     }
     word_tokens.clear();
+    if (!split.work().Spend(static_cast<size_t>(piece.end - piece.begin))) {
+      return split.work().status();
+    }
     BEAMLINE_RETURN_IF_ERROR(model_->Tokenize(split.PieceText(piece), &word_tokens));
     for (const WordToken& token : word_tokens) {
       const int32_t begin = piece.begin + token.begin, end = piece.begin + token.end;

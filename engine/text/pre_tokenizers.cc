@@ -23,7 +23,10 @@ class SequencePreTokenizer : public PreTokenizer {
   explicit SequencePreTokenizer(std::vector<std::unique_ptr<PreTokenizer>> steps)
       : steps_(std::move(steps)) {}
   absl::Status Split(SplitText* text) const override {
-    for (const auto& step : steps_) BEAMLINE_RETURN_IF_ERROR(step->Split(text));
+    for (const auto& step : steps_) {
+      BEAMLINE_RETURN_IF_ERROR(step->Split(text));
+      BEAMLINE_RETURN_IF_ERROR(text->work().status());
+    }
     return absl::OkStatus();
   }
 
@@ -41,7 +44,7 @@ class RegexPreTokenizer : public PreTokenizer {
     std::vector<RegexMatch> matches;
     text->CutPieces([&](const Piece& piece, std::vector<Piece>* out) {
       matches.clear();
-      if (status.ok()) status = pattern_.FindAll(text->PieceText(piece), &matches);
+      if (status.ok()) status = pattern_.FindAll(text->PieceText(piece), &matches, &text->work());
       CutAtDelimiters(piece, matches, behavior_, invert_, out);
     });
     return status;

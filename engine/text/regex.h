@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/text/text_work.h"
 
 namespace beamline::text {
 
@@ -28,9 +29,11 @@ class Regex {
   Regex& operator=(Regex&&) noexcept;
   ~Regex();
 
-  // All matches, left to right, not overlapping. RESOURCE_EXHAUSTED when the pattern backtracks
-  // without end on this text. REQUIRES: text is valid UTF-8.
-  absl::Status FindAll(std::string_view text, std::vector<RegexMatch>* matches) const;
+  // All matches, left to right, not overlapping. What the pattern reads counts as `work`, whose
+  // status this returns when it is too much; null: of this text alone. INVALID_ARGUMENT when the
+  // pattern backtracks without end. REQUIRES: text is valid UTF-8.
+  absl::Status FindAll(std::string_view text, std::vector<RegexMatch>* matches,
+                       TextWork* work = nullptr) const;
 
  private:
   struct Impl;

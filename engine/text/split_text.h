@@ -25,9 +25,16 @@ struct Piece {
 class SplitText {
  public:
   // REQUIRES: original is valid UTF-8, shorter than 2 GiB, and outlives this object.
-  explicit SplitText(std::string_view original) : original_(original) {
+  explicit SplitText(std::string_view original) : original_(original), work_(original.size()) {
+    scratch_.set_work(&work_);
     if (!original.empty()) pieces_.push_back({0, static_cast<int32_t>(original.size())});
   }
+
+  SplitText(const SplitText&) = delete;  // the scratch refers to the work
+  SplitText& operator=(const SplitText&) = delete;
+
+  // What is spent for the text. Once it is too much, what was made of the text is of no use.
+  TextWork& work() { return work_; }
 
   const std::vector<Piece>& pieces() const { return pieces_; }
   std::string_view text() const { return rewritten_ ? std::string_view(text_) : original_; }
@@ -44,6 +51,7 @@ class SplitText {
   // Cuts each unfinished piece into the pieces that cut(piece, *out) appends.
   template <typename Cut>
   void CutPieces(Cut cut) {
+    if (!work_.Spend(text().size() + pieces_.size())) return;
     std::vector<Piece> cut_pieces;
     cut_pieces.reserve(pieces_.size() + text().size() / 4);
     for (const Piece& piece : pieces_) {
@@ -62,6 +70,7 @@ class SplitText {
   // Rewrites the text of each unfinished piece: rewrite(AlignedText*). Pieces that become empty go.
   template <typename RewritePiece>
   void RewritePieces(RewritePiece rewrite) {
+    if (!work_.Spend(TextWork::kUnitsPerRewrittenByte * (text().size() + pieces_.size()))) return;
     std::string new_text;
     std::vector<ByteRange> new_sources;
     new_text.reserve(text().size() + 16);
@@ -76,6 +85,7 @@ class SplitText {
         scratch_.Assign(PieceText(piece), piece.begin);
       }
       if (!piece.finished()) rewrite(&scratch_);
+      if (!work_.status().ok()) break;
       has_outgrown_ = has_outgrown_ || scratch_.has_outgrown() || writer.full();
       if (has_outgrown_) break;
       if (scratch_.text().empty()) continue;
@@ -92,6 +102,7 @@ class SplitText {
 
  private:
   std::string_view original_;
+  TextWork work_;
   bool rewritten_ = false;
   bool has_outgrown_ = false;
   std::string text_;

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "base/utf8.h"
 #include "engine/text/byte_trie.h"
+#include "engine/text/text_work.h"
 #include "engine/text/word_cache.h"
 #include "fmt/format.h"
 
@@ -98,6 +99,7 @@ class UnigramModel : public TokenModel {
   absl::Status FindBestPath(std::string_view word, std::vector<WordToken>* path) const {
     thread_local std::vector<Node> nodes;
     nodes.assign(word.size() + 1, Node{});
+    TextWork work(word.size());  // pieces may be long, and the word all that they begin with
     for (size_t begin = 0; begin < word.size();) {
       const double score_here = nodes[begin].score;
       const size_t char_length = CharLength(word[begin]);
@@ -108,10 +110,11 @@ class UnigramModel : public TokenModel {
           node = {score_here + score, id, static_cast<int32_t>(begin)};
         }
       };
-      trie_.ForEachPrefix(word.substr(begin), [&](size_t length, int32_t id) {
+      const auto visit = [&](size_t length, int32_t id) {
         relax(length, scores_[static_cast<size_t>(id)], id);
         has_char |= length == char_length;
-      });
+      };
+      if (!work.Spend(trie_.ForEachPrefix(word.substr(begin), visit))) return work.status();
       if (!has_char) {
         if (!config_.unk_id.has_value()) return NoUnknownToken(word.substr(begin, char_length));
         relax(char_length, unknown_score_, *config_.unk_id);

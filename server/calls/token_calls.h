@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/status.h"
+#include "base/stop_check.h"
 #include "beamline/v1/inference.pb.h"
 #include "server/calls/unary_call.h"
 #include "server/model_directory.h"
@@ -94,7 +95,11 @@ class TokenCall final : public UnaryCall {
 
   void Run() {
     // What has waited for its turn may be nobody's any more.
-    if (state().is_unsent()) return Fail(absl::CancelledError("cancelled by the client"));
+    const StopWhen stop([this] {
+      return state().is_unsent() ? absl::CancelledError("cancelled by the client")
+                                 : absl::OkStatus();
+    });
+    if (const absl::Status status = StopCheck::Now(); !status.ok()) return Fail(status);
     const auto response =
         Method::Answer(prepared_, message_, services().stream_limits.max_send_bytes);
     if (!response.ok()) return Fail(response.status());

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/status.h"
+#include "base/stop_check.h"
 #include "engine/api/engine.h"
 #include "google/protobuf/message.h"
 #include "server/calls/caller.h"
@@ -139,6 +140,10 @@ class OrderedTokenStream final : public OrderedStream {
   }
 
   void Run(const ItemPtr& item) {
+    const StopWhen stop([&item] {
+      return item->state->is_unsent() ? absl::CancelledError("cancelled by the client")
+                                      : absl::OkStatus();
+    });
     const auto response =
         Method::Answer(item->prepared, item->message, services().stream_limits.max_send_bytes);
     if (!response.ok()) return Fail(item, response.status());

@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "base/stop_check.h"
+#include "engine/text/counted_pattern.h"
 #include "engine/text/decoders.h"
 #include "engine/text/literal_replacer.h"
 #include "engine/text/oniguruma.h"
@@ -100,6 +102,68 @@ TEST(RegexTest, GivesUpOnEndlessBacktracking) {
   std::vector<RegexMatch> matches;
   const absl::Status status = regex->FindAll(std::string(200000, 'a') + "c", &matches);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+}
+
+TEST(CountedPatternTest, CallsOutBehindWhatRepeats) {
+  const auto counted = [](std::string_view pattern) { return AddCallouts(pattern).pattern; };
+  EXPECT_EQ(counted(R"('s| ?\p{L}+|\s+(?!\S)|\s+)"), R"('s| ?\p{L}+(?C)|\s+(?C)(?!\S)|\s+(?C))");
+  EXPECT_EQ(counted("(?s).*?b|.+?c++"), "(?s).*?(?C)b|.+?(?C)c++(?C)");
+  EXPECT_EQ(counted(R"(a{2}\x{20}{3,}\p{L}{1,2}+x{,}b{c})"),
+            R"(a{2}(?C)\x{20}{3,}(?C)\p{L}{1,2}+(?C)x{,}b{c})");
+  EXPECT_EQ(counted(R"([*+]+[]*+][^]*][[:alpha:]*]\*\[*)"),
+            R"([*+]+(?C)[]*+][^]*][[:alpha:]*]\*\[*(?C))");
+  EXPECT_EQ(counted(R"((?#a*b)(?:a*)+\Qa*b\E*)"), R"((?#a*b)(?:a*(?C))+(?C)\Qa*b\E*(?C))");
+  EXPECT_FALSE(AddCallouts(R"(a+\d+(?:x))").has_back_references);
+  EXPECT_TRUE(AddCallouts(R"((a+)\1)").has_back_references);
+  EXPECT_TRUE(AddCallouts(R"((?<n>a+)\k<n>)").has_back_references);
+  std::string alternatives = "a";
+  for (int i = 0; i < 16; ++i) alternatives += "|b";
+  EXPECT_EQ(counted(alternatives), alternatives.substr(0, 32) + "(?C16)b");
+  EXPECT_EQ(counted(std::string(250, 'a')), std::string(200, 'a') + "(?C)" + std::string(50, 'a'));
+}
+
+// What a search may cost: patterns that read much of the text at each of its bytes.
+TEST(RegexTest, CountsWhatItReads) {
+  std::string words, literal = "a";
+  for (int i = 0; i < 3000; ++i) words += "|ac" + std::to_string(i);
+  for (int i = 0; i < 3000; ++i) literal += "aaaaaaaaaa";
+  for (const std::string& pattern :
+       {std::string("(?s).*?b|."), std::string("[^b]*b|."), std::string("[^b]*+b|."),
+        std::string("(?:aa)*b|."), std::string("(?:[^b]{1000})+b|."), std::string("[^b]{60000}b|."),
+        std::string("(?s)(.*)\\1b|."), std::string("a+?(?=b)|."), std::string("(?<!a)b|.*c|."),
+        std::string("(?x) a * ? b | ."), "(?:ab" + words + ")", literal + "b|."}) {
+    const auto regex = Regex::Compile(pattern);
+    ASSERT_TRUE(regex.ok()) << regex.status();
+    TextWork work(200000);
+    std::vector<RegexMatch> matches;
+    const absl::Status status = regex->FindAll(std::string(200000, 'a'), &matches, &work);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << pattern.substr(0, 40);
+    EXPECT_EQ(status, work.status()) << pattern.substr(0, 40);
+    EXPECT_LT(work.spent(), 100'000'000u);
+  }
+  // Published ones take little.
+  std::string text;
+  while (text.size() < 1000000) text += "The quick brown fox, it's 12345 times   as lazy!\n";
+  const auto gpt2 = Regex::Compile(
+      R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)");
+  TextWork work(text.size());
+  std::vector<RegexMatch> matches;
+  EXPECT_TRUE(gpt2->FindAll(text, &matches, &work).ok());
+  EXPECT_LT(work.spent(), 4 * text.size());
+}
+
+TEST(RegexTest, IsStoppedFromOutside) {
+  int asked = 0;
+  const StopWhen stop(
+      [&asked] { return ++asked < 3 ? absl::OkStatus() : absl::CancelledError("nobody waits"); });
+  // One match that takes long, and many that take a little.
+  for (const char* pattern : {"(a*)*(a*)*[bd]", "[^b]*b|."}) {
+    asked = 0;
+    std::vector<RegexMatch> matches;
+    EXPECT_EQ(Regex::Compile(pattern)->FindAll(std::string(20000, 'a') + "c", &matches),
+              absl::CancelledError("nobody waits"));
+    EXPECT_EQ(asked, 3);
+  }
 }
 
 // What an unknown piece decodes to goes into answers, which hold UTF-8 alone.
