@@ -26,6 +26,13 @@ absl::StatusOr<std::unique_ptr<SentencePieceModel>> SentencePieceModel::Load(
   const std::string& path = from.string();
   std::unique_ptr<SentencePieceModel> model(new SentencePieceModel());
   BEAMLINE_ASSIGN_OR_RETURN(model->file_, ReadSentencePieceFile(from));
+  // At each byte a text is read as far as it goes on beginning with a piece.
+  constexpr size_t kMostPieceBytes = 512;
+  for (const SentencePieceFile::Piece& piece : model->file_.pieces) {
+    if (piece.text.size() <= kMostPieceBytes) continue;
+    return absl::InvalidArgumentError(fmt::format("{}: a piece of {} bytes; accepted: at most {}",
+                                                  path, piece.text.size(), kMostPieceBytes));
+  }
   const bool merges = model->file_.model_type == SentencePieceFile::ModelType::kBpe;
   if (model->file_.model_type != SentencePieceFile::ModelType::kUnigram && !(merges && may_merge)) {
     return absl::UnimplementedError(

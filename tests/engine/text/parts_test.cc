@@ -1,4 +1,5 @@
 // The parts that the fixtures do not reach on their own.
+#include <fstream>
 #include <random>
 #include <string>
 #include <vector>
@@ -11,7 +12,9 @@
 #include "engine/text/precompiled_charsmap.h"
 #include "engine/text/regex.h"
 #include "engine/text/sentencepiece_file.h"
+#include "engine/text/sentencepiece_model.h"
 #include "gtest/gtest.h"
+#include "tests/scratch_path.h"
 #include "tests/test_seed.h"
 
 namespace beamline::text::parts_test {
@@ -163,6 +166,26 @@ TEST(RegexTest, IsStoppedFromOutside) {
     EXPECT_EQ(Regex::Compile(pattern)->FindAll(std::string(20000, 'a') + "c", &matches),
               absl::CancelledError("nobody waits"));
     EXPECT_EQ(asked, 3);
+  }
+}
+
+// A text may go on beginning with a piece at each of its bytes.
+TEST(SentencePieceModelTest, LongPiecesAreRefused) {
+  const std::string unknown("\x0A\x07\x0A\x03<u>\x18\x02");
+  for (const size_t size : {512, 513}) {
+    const auto two_bytes = [](size_t value) {
+      return std::string{static_cast<char>(0x80 | (value & 0x7F)), static_cast<char>(value >> 7)};
+    };
+    const std::string piece = "\x0A" + two_bytes(size) + std::string(size, 'a');
+    const std::string path = ScratchPath("long_piece.spm");
+    std::ofstream(path, std::ios::binary) << unknown << "\x0A" << two_bytes(piece.size()) << piece;
+    const absl::Status status = SentencePieceModel::Load(CheckpointPath(path)).status();
+    if (size == 512) {
+      EXPECT_TRUE(status.ok()) << status;
+    } else {
+      EXPECT_EQ(status,
+                absl::InvalidArgumentError(path + ": a piece of 513 bytes; accepted: at most 512"));
+    }
   }
 }
 
