@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "engine/checkpoint/checkpoint_file.h"
 #include "engine/models/classifier_config.h"
 #include "engine/models/rotary_config.h"
 #include "fmt/format.h"
