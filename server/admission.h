@@ -4,21 +4,24 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
+#include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "base/shared_limit.h"
 
 namespace beamline {
 
+// Thread safe.
 class Admission {
  public:
   // Held by an admitted call until it is done. The admission outlives it.
   class Permit {
    public:
-    Permit(Admission& admission, int32_t num_places)
-        : admission_(&admission), num_places_(num_places), num_calls_(num_places) {}
     Permit(Permit&& other) noexcept
         : admission_(std::exchange(other.admission_, nullptr)),
+          client_(std::move(other.client_)),
           num_places_(other.num_places_),
           num_calls_(other.num_calls_) {}
     Permit& operator=(Permit&&) = delete;
@@ -30,11 +33,19 @@ class Admission {
 
     // Before the end: others may come, while what is held still counts among those that run.
     void GivePlaces() {
-      admission_->taken_.fetch_sub(std::exchange(num_places_, 0), std::memory_order_relaxed);
+      if (num_places_ > 0) admission_->Give(client_, std::exchange(num_places_, 0));
     }
 
    private:
+    friend class Admission;
+    Permit(Admission& admission, const std::string& client, int32_t num_places)
+        : admission_(&admission),
+          client_(client),
+          num_places_(num_places),
+          num_calls_(num_places) {}
+
     Admission* admission_;
+    std::string client_;
     int32_t num_places_;
     int32_t num_calls_;
   };
@@ -43,16 +54,23 @@ class Admission {
 
   int32_t limit() const { return limit_; }
 
-  // So many places, or none: UNAVAILABLE while draining; RESOURCE_EXHAUSTED at the limit.
-  absl::StatusOr<Permit> Admit(int32_t num_places = 1);
+  // So many places for the client, or none: UNAVAILABLE while draining; RESOURCE_EXHAUSTED at the
+  // limit, of which the last places are for clients that have few (SharedLimit).
+  absl::StatusOr<Permit> Admit(const std::string& client, int32_t num_places = 1);
   void StartDraining() { draining_ = true; }
   bool draining() const { return draining_; }
   // Admitted and not done.
   int32_t running() const { return running_; }
 
  private:
+  void Give(const std::string& client, int32_t num_places) {
+    std::lock_guard lock(mutex_);
+    places_.Give(client, num_places);
+  }
+
   const int32_t limit_;
-  std::atomic<int32_t> taken_{0};  // places
+  std::mutex mutex_;
+  ClientCounts places_;  // guarded by mutex_
   std::atomic<int32_t> running_{0};
   std::atomic<bool> draining_{false};
 };

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "base/shared_limit.h"
 #include "engine/scheduling/waiting_work.h"
 
 namespace beamline {
@@ -37,15 +38,18 @@ class WaitingCount {
  public:
   WaitingCount() = default;  // waits nowhere
   // Nullopt when `limit` wait already. So that a client which fills the queue does not keep others
-  // out, the last sixteenth of the places is for those that have few (WaitingWork::IsSmall).
+  // out, the last sixteenth of the places is for those that have few (SharedLimit).
   static std::optional<WaitingCount> Enter(WaitingCounter& counter, int64_t limit,
                                            const std::string& client) {
-    const bool is_scarce = counter.count() >= limit - Reserve(limit);
-    const auto is_small = [&](const WaitingWork& work) { return work.IsSmall(client, limit); };
-    if (is_scarce && counter.count() < limit && !counter.Look(is_small)) return std::nullopt;
+    const int64_t taken = counter.count();
+    const bool is_scarce = taken >= limit - SharedLimit::Reserve(limit) && taken < limit;
+    if (is_scarce && !counter.Look([&](const WaitingWork& work) {
+          return work.RequestsFor(client, limit, taken).HasRoom();
+        })) {
+      return std::nullopt;
+    }
     return Enter(counter, limit);
   }
-  static int64_t Reserve(int64_t limit) { return limit / 16; }
   // Nullopt when `limit` wait already, whoever asks.
   static std::optional<WaitingCount> Enter(WaitingCounter& counter, int64_t limit) {
     int64_t count = counter.count_.load();
@@ -69,14 +73,16 @@ class WaitingCount {
   }
 
   // What it asks for, as far as it waits somewhere; once. Nullopt, or what its tokens would have
-  // made of those that wait when that is more than `most_tokens`: nothing is added then. Who waits
-  // alone may bring any number.
+  // made of those that wait when that is more than the client may bring of `most_tokens`
+  // (SharedLimit): nothing is added then. A request that waits alone may bring any number.
   std::optional<int64_t> Describe(Waiter waiter, int64_t most_tokens) {
     if (counter_ == nullptr) return std::nullopt;
     std::lock_guard lock(counter_->mutex_);
     WaitingWork& work = counter_->work_;
     const int64_t tokens = work.input_tokens() + waiter.input_tokens;
-    if (!work.empty() && tokens > most_tokens) return tokens;
+    if (!work.empty() && !work.TokensFor(waiter.client, most_tokens).HasRoom(waiter.input_tokens)) {
+      return tokens;
+    }
     fair_tag_ = work.Add(waiter);
     waiter_ = std::move(waiter);
     return std::nullopt;

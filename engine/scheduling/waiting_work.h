@@ -13,6 +13,7 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/shared_limit.h"
 #include "engine/api/request.h"
 #include "engine/scheduling/fair_queue.h"
 
@@ -38,6 +39,7 @@ class WaitingWork {
     Account& account = of.clients[waiter.client];
     account.cost += waiter.cost;
     account.end = tag + waiter.cost;
+    account.input_tokens += waiter.input_tokens;
     ++account.requests;
     input_tokens_ += waiter.input_tokens;
     ++requests_;
@@ -109,16 +111,14 @@ class WaitingWork {
   static constexpr size_t kMostExact = 256;
   static constexpr std::chrono::seconds kMemory{1};  // of arriving
 
-  // Whether a client may have one more where places are scarce: it has less than half of an even
-  // share of `limit`.
-  bool IsSmall(const std::string& client, int64_t limit) const {
-    int64_t own = 0, clients = 1;
-    for (const auto& [priority, of] : classes_) {
-      const auto account = of.clients.find(client);
-      if (account != of.clients.end()) own += account->second.requests;
-      clients += static_cast<int64_t>(of.clients.size()) - (account != of.clients.end() ? 1 : 0);
-    }
-    return own < std::max<int64_t>(1, limit / (2 * clients));
+  // A limit of requests as the client finds it, `taken` of whose places are taken; and one of their
+  // input tokens. A client that waits with several priorities counts as one for each.
+  SharedLimit RequestsFor(const std::string& client, int64_t limit, int64_t taken) const {
+    const Account own = Sum(client);
+    return {limit, taken, own.requests, NumClientsWith(client)};
+  }
+  SharedLimit TokensFor(const std::string& client, int64_t limit) const {
+    return {limit, input_tokens_, Sum(client).input_tokens, NumClientsWith(client)};
   }
 
   int64_t input_tokens() const { return input_tokens_; }
@@ -137,6 +137,7 @@ class WaitingWork {
   struct Account {
     int64_t cost = 0;
     int64_t requests = 0;
+    int64_t input_tokens = 0;
     int64_t end = 0;  // of the turn of its last one
 
     // Of its cost, what has its turn at `tag` or before it: whole requests, as if they cost the
@@ -155,12 +156,32 @@ class WaitingWork {
     absl::flat_hash_map<std::string, Account> clients;
   };
 
+  // Requests and input tokens of the client in all classes.
+  Account Sum(const std::string& client) const {
+    Account sum;
+    for (const auto& [priority, of] : classes_) {
+      const auto account = of.clients.find(client);
+      if (account == of.clients.end()) continue;
+      sum.requests += account->second.requests;
+      sum.input_tokens += account->second.input_tokens;
+    }
+    return sum;
+  }
+  int64_t NumClientsWith(const std::string& client) const {
+    int64_t clients = 1;
+    for (const auto& [priority, of] : classes_) {
+      clients += static_cast<int64_t>(of.clients.size()) - (of.clients.contains(client) ? 1 : 0);
+    }
+    return clients;
+  }
+
   void TakeOut(const Waiter& waiter) {
     const auto of = classes_.find(waiter.priority);
     of->second.cost -= waiter.cost;
     --of->second.requests;
     const auto account = of->second.clients.find(waiter.client);
     account->second.cost -= waiter.cost;
+    account->second.input_tokens -= waiter.input_tokens;
     if (--account->second.requests == 0) of->second.clients.erase(account);
     // One is kept for its memory, as long as that is little.
     if (of->second.clients.empty() &&

@@ -20,7 +20,7 @@ absl::StatusOr<Acceptance> Entrance::CountIn(ReplicaPool& pool, Ticket ticket, c
     return absl::ResourceExhaustedError(fmt::format(
         "{} requests wait for model '{}' already; accepted: at most {}, of which the last {} are "
         "for clients that have few",
-        pool.waiting().count(), pool.facts().options.name, limit, WaitingCount::Reserve(limit)));
+        pool.waiting().count(), pool.facts().options.name, limit, SharedLimit::Reserve(limit)));
   }
   acceptance.waiting = *std::move(waiting);
   // Before its tokens are known it can be seen already that it would wait too long.

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "absl/strings/cord.h"
+#include "base/shared_limit.h"
 #include "engine/serving/replica_pool.h"
 #include "fmt/format.h"
 
@@ -103,10 +104,12 @@ absl::Status ReplicaPool::TooManyTokens(int64_t tokens, int64_t sum) const {
     retry_after = std::clamp(*queue * static_cast<double>(sum - most) / static_cast<double>(sum),
                              Outlook::kLeastRetry, Outlook::kMostRetry);
   }
-  return Refusal(kRefusedByTokens, retry_after,
-                 fmt::format("the request's {} tokens and those that wait for model '{}' are {}; "
-                             "accepted: at most {} (max_queued_tokens)",
-                             tokens, facts_->options.name, sum, most));
+  return Refusal(
+      kRefusedByTokens, retry_after,
+      fmt::format("the request's {} tokens and those that wait for model '{}' are {}; "
+                  "accepted: at most {}, of which the last {} are for clients that have few "
+                  "(max_queued_tokens)",
+                  tokens, facts_->options.name, sum, most, SharedLimit::Reserve(most)));
 }
 
 }  // namespace beamline

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "base/shared_limit.h"
 #include "base/status.h"
 #include "fmt/format.h"
 #include "server/accept/peer_address.h"
@@ -270,8 +271,10 @@ void Acceptor::Refuse(const Newcomer& newcomer) {
   stats_.Count(Refusal::kPeerLimit);
   peer_limit_error_.Log(
       fmt::format("refused a connection of {}: {} of its address are open, as many as "
-                  "max_connections_per_peer allows",
-                  AddressText(newcomer.address), options_.max_connections_per_peer));
+                  "max_connections_per_peer allows, or the last {} of max_connections, which are "
+                  "for addresses that have few",
+                  AddressText(newcomer.address), table_.num_of(newcomer.peer),
+                  SharedLimit::Reserve(table_.limit())));
 }
 
 void Acceptor::OnEvent(int fd, uint32_t events) {

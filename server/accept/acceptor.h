@@ -52,8 +52,9 @@ struct AcceptorOptions {
 // over, with these bytes still to be read. A silent one is closed after the handshake timeout, and
 // sooner when its place is needed. Where idle ones are known, the one that came first of the silent
 // and the idle gives its place, and nobody before he has had it for a moment: new ones wait.
-// Without a free place a new connection is closed at once. One that would have more handshakes than
-// may be unfinished at once waits, as a silent one, for its turn.
+// Without a free place a new connection is closed at once, and so is one of an address that has
+// many where the last places are for those that have few (ConnectionTable::IsFullFor). One that
+// would have more handshakes than may be unfinished at once waits, as a silent one, for its turn.
 class Acceptor {
  public:
   // `hand_over` owns the descriptor that it gets, a socket that does not block. `on_accepting` is

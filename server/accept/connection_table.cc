@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/shared_limit.h"
+
 namespace beamline {
 namespace {
 
@@ -13,7 +15,12 @@ constexpr int kMostLooks = 64;
 
 bool ConnectionTable::IsFullFor(const std::string& peer) const {
   const auto it = peers_.find(peer);
-  return it != peers_.end() && it->second.num_connections >= peer_limit_;
+  if (it == peers_.end()) return false;
+  const int64_t own = it->second.num_connections;
+  // Where all places are taken, the one that a client with few gets is another client's.
+  const auto taken = std::min<int64_t>(static_cast<int64_t>(connections_.size()), limit_ - 1);
+  const SharedLimit places{limit_, taken, own, static_cast<int64_t>(peers_.size())};
+  return own >= peer_limit_ || !places.HasRoom();
 }
 
 void ConnectionTable::Add(int fd, const std::string& peer, TimePoint deadline) {

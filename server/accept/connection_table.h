@@ -22,7 +22,8 @@ class ConnectionTable {
   // Limits of all connections and of those of one peer.
   ConnectionTable(int32_t limit, int32_t peer_limit) : limit_(limit), peer_limit_(peer_limit) {}
 
-  // Whether `peer` has as many connections as it may.
+  // Whether `peer` has as many connections as it may: its limit, or where few places are left as
+  // many as leave these to peers that have few (SharedLimit).
   bool IsFullFor(const std::string& peer) const;
   bool full() const { return connections_.size() >= static_cast<size_t>(limit_); }
   int32_t limit() const { return limit_; }
@@ -60,6 +61,10 @@ class ConnectionTable {
   const std::list<int>& silent() const { return silent_; }
   const std::list<int>& ready() const { return ready_; }  // the longest first
   size_t num_handed_over() const { return connections_.size() - silent_.size(); }
+  int32_t num_of(const std::string& peer) const {
+    const auto it = peers_.find(peer);
+    return it == peers_.end() ? 0 : it->second.num_connections;
+  }
   size_t num_peers() const { return peers_.size(); }
 
  private:

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/shared_limit.h"
+
 namespace beamline {
 namespace {
 
@@ -20,8 +22,7 @@ uint64_t SocketIdentity(int fd) {
 
 bool Handshakes::FindPlace(const std::string& peer, TimePoint now) {
   std::lock_guard lock(mutex_);
-  const auto of_peer = peers_.find(peer);
-  const bool is_full_for_peer = of_peer != peers_.end() && of_peer->second >= peer_limit_;
+  const bool is_full_for_peer = IsFullFor(peer);
   if (!is_full_for_peer && entries_.size() < limit_) return true;
   const auto oldest =
       is_full_for_peer ? std::ranges::find(entries_, peer, &Entry::peer) : entries_.begin();
@@ -33,6 +34,16 @@ bool Handshakes::FindPlace(const std::string& peer, TimePoint now) {
   }
   Remove(oldest);
   return true;
+}
+
+bool Handshakes::IsFullFor(const std::string& peer) const {
+  const auto of_peer = peers_.find(peer);
+  if (of_peer == peers_.end()) return false;
+  const auto limit = static_cast<int64_t>(limit_);
+  const SharedLimit places{limit, std::min(static_cast<int64_t>(entries_.size()), limit - 1),
+                           static_cast<int64_t>(of_peer->second),
+                           static_cast<int64_t>(peers_.size())};
+  return of_peer->second >= peer_limit_ || !places.HasRoom();
 }
 
 bool Handshakes::HasAnyOf(const std::string& peer) const {

@@ -24,8 +24,9 @@ class Handshakes : public std::enable_shared_from_this<Handshakes> {
   // So long nobody takes an unfinished handshake's place.
   static constexpr std::chrono::seconds kLeastTime{2};
 
-  // `limit` (>= 1) at once, of one peer a quarter of them. `stats`, which counts those that gave
-  // their place, outlives the last call of FindPlace.
+  // `limit` (>= 1) at once, of one peer a quarter of them, and the last ones for peers that have
+  // few (SharedLimit). `stats`, which counts those that gave their place, outlives the last call of
+  // FindPlace.
   Handshakes(int32_t limit, ConnectionStats& stats)
       : limit_(static_cast<size_t>(limit)),
         peer_limit_(limit_ < 4 ? limit_ : limit_ / 4),
@@ -82,6 +83,7 @@ class Handshakes : public std::enable_shared_from_this<Handshakes> {
     TimePoint begin;
   };
 
+  bool IsFullFor(const std::string& peer) const;  // REQUIRES: mutex_
   void End(uint64_t identity);
   void Remove(std::list<Entry>::iterator entry);
 

@@ -138,7 +138,7 @@ void CallState::DescribeBy(const google::protobuf::Descriptor& type,
 }
 
 absl::Status CallState::Admit(int32_t num_places) {
-  absl::StatusOr<Admission::Permit> permit = services_.admission.Admit(num_places);
+  absl::StatusOr<Admission::Permit> permit = services_.admission.Admit(record_.client, num_places);
   if (!permit.ok()) {
     services_.metrics.RecordRejection(absl::IsUnavailable(permit.status()) ? Rejection::kDraining
                                                                            : Rejection::kOverload);
@@ -166,8 +166,8 @@ absl::Status CallState::Hold(std::string_view what, int64_t bytes) {
     case UnreadAnswers::Refusal::kAll:
       return absl::ResourceExhaustedError(fmt::format(
           "the {} takes {} bytes, and calls whose answers are not read yet take {}; accepted: at "
-          "most {} together",
-          what, bytes, unread->bytes(), unread->limit()));
+          "most {} together, of which the last {} are for clients that have few",
+          what, bytes, unread->bytes(), unread->limit(), SharedLimit::Reserve(unread->limit())));
     case UnreadAnswers::Refusal::kClient:
       return absl::ResourceExhaustedError(
           fmt::format("the {} takes {} bytes, and the client's answers that it has not read yet "

@@ -19,11 +19,11 @@ UnreadAnswers::Refusal UnreadAnswers::Take(int64_t bytes, const std::string& cli
     return Refusal::kNone;
   }
   std::lock_guard lock(mutex_);
-  const int64_t before = bytes_.load(std::memory_order_relaxed);
-  if (before > 0 && before + bytes > options_.limit) return Refusal::kAll;
-  int64_t& of_client = clients_[client];
-  if (of_client > 0 && of_client + bytes > options_.limit / 2) return Refusal::kClient;
-  of_client += bytes;
+  SharedLimit found = clients_.LimitFor(client, options_.limit);
+  found.taken = bytes_.load(std::memory_order_relaxed);  // with the small ones
+  if (found.own > 0 && found.own + bytes > found.limit / 2) return Refusal::kClient;
+  if (found.taken > 0 && !found.HasRoom(bytes)) return Refusal::kAll;
+  clients_.Take(client, bytes);
   bytes_.fetch_add(bytes, std::memory_order_relaxed);
   return Refusal::kNone;
 }
@@ -32,15 +32,12 @@ void UnreadAnswers::Give(int64_t bytes, const std::string& client) {
   bytes_.fetch_sub(bytes, std::memory_order_relaxed);
   if (bytes <= kSmallBytes) return;
   std::lock_guard lock(mutex_);
-  const auto of_client = clients_.find(client);
-  of_client->second -= bytes;
-  if (of_client->second == 0) clients_.erase(of_client);
+  clients_.Give(client, bytes);
 }
 
 int64_t UnreadAnswers::bytes_of(const std::string& client) const {
   std::lock_guard lock(mutex_);
-  const auto found = clients_.find(client);
-  return found == clients_.end() ? 0 : found->second;
+  return clients_.of(client);
 }
 
 void UnreadAnswers::Watch(const void* call, int64_t bytes, std::function<void()> end) {

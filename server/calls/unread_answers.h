@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/shared_limit.h"
 #include "engine/api/request.h"
 
 namespace beamline {
@@ -38,7 +39,7 @@ class UnreadAnswers {
 
   enum class Refusal : uint8_t {
     kNone,
-    kAll,     // there would be more than the limit
+    kAll,     // there would be more than the limit, or too little left for others (SharedLimit)
     kClient,  // the client has others, and would have more than half of the limit
   };
   // Anything but kNone, and nothing is taken. Whoever finds nothing before him may have any size.
@@ -62,8 +63,7 @@ class UnreadAnswers {
   const Options options_;
   std::atomic<int64_t> bytes_{0};
   mutable std::mutex mutex_;
-  // Of answers that are not small. Guarded by mutex_.
-  absl::flat_hash_map<std::string, int64_t> clients_;
+  ClientCounts clients_;  // of answers that are not small; guarded by mutex_
 
   // Held while an `end` runs, which may forget its own call.
   std::recursive_mutex watch_mutex_;

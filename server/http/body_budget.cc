@@ -3,22 +3,20 @@
 namespace beamline {
 
 BodyBudget::Refusal BodyBudget::Take(const std::string& client, size_t before, size_t bytes) {
+  const auto more = static_cast<int64_t>(bytes);
   std::lock_guard lock(mutex_);
-  if (bytes_ + bytes > limit_) return Refusal::kAll;
-  size_t& of_client = clients_[client];
-  if (of_client > before && of_client + bytes > limit_ / 2) return Refusal::kClient;
-  of_client += bytes;
-  bytes_ += bytes;
+  const SharedLimit found = bytes_.LimitFor(client, static_cast<int64_t>(limit_));
+  const bool is_alone = found.taken == static_cast<int64_t>(before);
+  if (is_alone ? found.taken > found.limit - more : !found.HasRoom(more)) return Refusal::kAll;
+  const bool has_others = found.own > static_cast<int64_t>(before);
+  if (has_others && found.own + more > found.limit / 2) return Refusal::kClient;
+  bytes_.Take(client, more);
   return Refusal::kNone;
 }
 
 void BodyBudget::Give(const std::string& client, size_t bytes) {
-  if (bytes == 0) return;
   std::lock_guard lock(mutex_);
-  bytes_ -= bytes;
-  const auto of_client = clients_.find(client);
-  of_client->second -= bytes;
-  if (of_client->second == 0) clients_.erase(of_client);
+  bytes_.Give(client, static_cast<int64_t>(bytes));
 }
 
 }  // namespace beamline

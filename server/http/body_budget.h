@@ -6,7 +6,7 @@
 #include <mutex>
 #include <string>
 
-#include "absl/container/flat_hash_map.h"
+#include "base/shared_limit.h"
 
 namespace beamline {
 
@@ -17,10 +17,11 @@ class BodyBudget {
 
   enum class Refusal : uint8_t {
     kNone,
-    kAll,     // there would be more than the limit
+    kAll,     // there would be more than the limit, or too little left for others (SharedLimit)
     kClient,  // the client has other bodies, and would have more than half of the limit
   };
   // For `bytes` more of a body that has `before` already. Anything but kNone, and nothing is taken.
+  // A body that is alone may have all of the limit.
   Refusal Take(const std::string& client, size_t before, size_t bytes);
   void Give(const std::string& client, size_t bytes);
 
@@ -28,9 +29,8 @@ class BodyBudget {
 
  private:
   const size_t limit_;
-  std::mutex mutex_;  // guards all below
-  size_t bytes_ = 0;
-  absl::flat_hash_map<std::string, size_t> clients_;  // those that have any
+  std::mutex mutex_;
+  ClientCounts bytes_;  // guarded by mutex_
 };
 
 }  // namespace beamline

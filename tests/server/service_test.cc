@@ -164,6 +164,49 @@ TEST_F(ServiceTest, RefusesMoreThanItMayTake) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
+// One client's requests to models that generate take no other client's call its place.
+TEST_F(ServiceTest, OneClientsRequestsLeaveRoomForOthers) {
+  constexpr int kPlaces = 32;
+  ServerConfig config;
+  config.max_concurrent_requests = kPlaces;
+  Serve(config);
+  const auto stub = v1::Inference::NewStub(
+      grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+  const auto name = [](grpc::ClientContext& context, const char* client) {
+    context.AddMetadata("x-client-id", client);
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  };
+  std::atomic<int> refused = 0;
+  std::vector<std::thread> greedy;
+  for (int i = 0; i < kPlaces + 8; ++i) {
+    greedy.emplace_back([&] {
+      grpc::ClientContext context;
+      name(context, "greedy");
+      v1::GenerateResponse response;
+      const grpc::Status status = stub->Generate(&context, Request(), &response);
+      if (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED) ++refused;
+    });
+  }
+  for (int i = 0; i < 2000 && refused + static_cast<int>(engine_->num_requests()) < kPlaces + 8;
+       ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(engine_->num_requests(), kPlaces - kPlaces / 16);
+  for (const char* client : {"one", "another"}) {
+    grpc::ClientContext context;
+    name(context, client);
+    v1::EncodeRequest request;
+    request.add_inputs()->set_text("a");
+    v1::EncodeResponse response;
+    const grpc::Status status = stub->Encode(&context, request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+  }
+  for (size_t i = 0, count = engine_->num_requests(); i < count; ++i) {
+    engine_->Finish(engine_->WaitForRequest(i), TextResult("ok"));
+  }
+  for (std::thread& thread : greedy) thread.join();
+  EXPECT_EQ(refused, 8 + kPlaces / 16);
+}
+
 TEST_F(ServiceTest, RefusalsAreCountedByTheirReasons) {
   constexpr char kRejected[] = "beamline_rejected_total";
   Serve();

@@ -233,8 +233,8 @@ TEST(WaitingTokensTest, TokensAreLimitedButForWhoWaitsAlone) {
   const auto tokens = [&] {
     return counter.Look([](const WaitingWork& w) { return w.input_tokens(); });
   };
-  const auto waiter = [](int64_t input_tokens) {
-    return Waiter{.client = "a", .cost = 1, .input_tokens = input_tokens, .arrival = kStart};
+  const auto waiter = [](int64_t input_tokens, const char* client = "a") {
+    return Waiter{.client = client, .cost = 1, .input_tokens = input_tokens, .arrival = kStart};
   };
   auto large = WaitingCount::Enter(counter, 9);
   EXPECT_FALSE(large->Describe(waiter(1000), 100).has_value());  // alone
@@ -247,13 +247,19 @@ TEST(WaitingTokensTest, TokensAreLimitedButForWhoWaitsAlone) {
   auto one = WaitingCount::Enter(counter, 9);
   auto two = WaitingCount::Enter(counter, 9);
   EXPECT_FALSE(one->Describe(waiter(60), 100).has_value());
-  EXPECT_FALSE(two->Describe(waiter(40), 100).has_value());
+  EXPECT_FALSE(two->Describe(waiter(34), 100).has_value());
   auto three = WaitingCount::Enter(counter, 9);
-  EXPECT_EQ(three->Describe(waiter(1), 100), 101);
+  EXPECT_EQ(three->Describe(waiter(1), 100), 95);  // the last sixteenth is for others
+  auto four = WaitingCount::Enter(counter, 9);
+  EXPECT_FALSE(four->Describe(waiter(6, "b"), 100).has_value());
+  auto five = WaitingCount::Enter(counter, 9);
+  EXPECT_EQ(five->Describe(waiter(1, "c"), 100), 101);
   WaitingCount moved = *std::move(one);
   EXPECT_EQ(tokens(), 100);
   moved.Leave();
   EXPECT_EQ(tokens(), 40);
+  four->Leave();
+  five->Leave();
   EXPECT_FALSE(three->Describe(waiter(1), 100).has_value());
   three.reset();
   two.reset();

@@ -26,6 +26,25 @@ TEST(ConnectionTable, LimitsAllAndEachPeer) {
   EXPECT_FALSE(table.full());
 }
 
+TEST(ConnectionTable, KeepsTheLastPlacesForPeersThatHaveFew) {
+  ConnectionTable table(32, 32);
+  int fd = 10;
+  while (!table.IsFullFor("a")) table.Add(fd++, "a", At(1));
+  EXPECT_EQ(table.num_of("a"), 30);
+  EXPECT_FALSE(table.full());
+  for (const char* peer : {"b", "c"}) {
+    EXPECT_FALSE(table.IsFullFor(peer));
+    table.Add(fd++, peer, At(2));
+  }
+  EXPECT_TRUE(table.full());
+  // A place that a new peer takes is not one of the few's own.
+  EXPECT_FALSE(table.IsFullFor("d"));
+  EXPECT_TRUE(table.IsFullFor("a"));
+  table.Remove(10);
+  EXPECT_TRUE(table.IsFullFor("a"));
+  EXPECT_FALSE(table.IsFullFor("d"));
+}
+
 TEST(ConnectionTable, KnowsWhoHasBeenSilentTheLongest) {
   ConnectionTable table(10, 10);
   EXPECT_FALSE(table.OldestSilent().has_value());

@@ -20,10 +20,12 @@ TEST(UnreadAnswers, AreBoundedTogether) {
   EXPECT_EQ(unread.Take(6 * kMiB, "a"), Refusal::kNone);
   EXPECT_EQ(unread.Take(5 * kMiB, "b"), Refusal::kAll);
   EXPECT_EQ(unread.bytes(), 6 * kMiB);
-  EXPECT_EQ(unread.Take(4 * kMiB, "b"), Refusal::kNone);
-  EXPECT_EQ(unread.Take(UnreadAnswers::kSmallBytes + 1, "c"), Refusal::kAll);
+  EXPECT_EQ(unread.Take(3 * kMiB, "b"), Refusal::kNone);
+  EXPECT_EQ(unread.Take(kMiB, "b"), Refusal::kAll);  // some of it is for clients that have few
+  EXPECT_EQ(unread.Take(kMiB, "c"), Refusal::kNone);
+  EXPECT_EQ(unread.Take(UnreadAnswers::kSmallBytes + 1, "d"), Refusal::kAll);
   unread.Give(6 * kMiB, "a");
-  EXPECT_EQ(unread.Take(5 * kMiB, "c"), Refusal::kNone);
+  EXPECT_EQ(unread.Take(4 * kMiB, "c"), Refusal::kNone);
 }
 
 TEST(UnreadAnswers, OneClientHasHalf) {
@@ -32,12 +34,12 @@ TEST(UnreadAnswers, OneClientHasHalf) {
   EXPECT_EQ(unread.Take(3 * kMiB, "a"), Refusal::kClient);
   EXPECT_EQ(unread.Take(2 * kMiB, "a"), Refusal::kNone);
   EXPECT_EQ(unread.bytes_of("a"), 5 * kMiB);
-  EXPECT_EQ(unread.Take(5 * kMiB, "b"), Refusal::kNone);
+  EXPECT_EQ(unread.Take(4 * kMiB, "b"), Refusal::kNone);
   unread.Give(2 * kMiB, "a");
   unread.Give(3 * kMiB, "a");
   EXPECT_EQ(unread.bytes_of("a"), 0);
   EXPECT_EQ(unread.Take(5 * kMiB, "a"), Refusal::kNone);
-  EXPECT_EQ(unread.bytes(), 10 * kMiB);
+  EXPECT_EQ(unread.bytes(), 9 * kMiB);
 }
 
 TEST(UnreadAnswers, SmallOnesAreLetThrough) {

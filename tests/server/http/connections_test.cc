@@ -186,7 +186,7 @@ TEST_F(HttpConnectionsTest, AClientsBodiesLeaveRoomForOthers) {
             "the client's requests that this server is reading have 500 bytes, the most of one "
             "client");
   const std::vector<std::pair<std::string, std::string>> other = {{"x-client-id", "other"}};
-  EXPECT_EQ(HttpClient(port_).Post("/", std::string(500, 'x'), other).body, "500");
+  EXPECT_EQ(HttpClient(port_).Post("/", std::string(400, 'x'), other).body, "400");
   holding[0]->Send("x");
   EXPECT_EQ(holding[0]->Read().body, "250");
   EXPECT_EQ(HttpClient(port_).Post("/", "abc").body, "3");
