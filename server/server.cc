@@ -59,6 +59,7 @@ class ServerImpl final : public Server {
         has_admin_(config.admin_listen != "off"),
         admission_(config.max_concurrent_requests),
         unread_(config.max_unread_bytes),
+        room_(config.max_unread_bytes),
         quotas_({.each = {config.tokens_per_second, config.token_burst}}, metrics_->quotas()),
         services_{*engine_,
                   models_,
@@ -71,6 +72,7 @@ class ServerImpl final : public Server {
                   {.json = config.log_format == "json", .all = config.log_requests == "all"},
                   nullptr,
                   &unread_,
+                  &room_,
                   &burst_,
                   &huge_texts_,
                   &poller_rest_,
@@ -132,6 +134,7 @@ class ServerImpl final : public Server {
   const bool has_admin_;
   Admission admission_;
   UnreadAnswers unread_;
+  AnswerRoom room_;
   CallBurst burst_;
   PollerRest poller_rest_;
   TokenQuotas quotas_;

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -250,6 +251,9 @@ struct EncodeRequest {
   std::optional<Clock::time_point> deadline;
   std::shared_ptr<TokenCharge> charge;
   int64_t max_answer_bytes = 0;  // as in GenerateRequest
+  // Told once, before anything is computed, how many bytes the answer has at least
+  // (engine/intake/answer_size.h), on the thread that tokenizes; may be empty.
+  std::function<void(int64_t)> on_answer_bytes;
 };
 
 struct Embedding {

@@ -107,8 +107,10 @@ absl::Status EncodeIntake::Complete(EncodeJob& job) {
     job.inputs.push_back(std::move(ids));
   }
   SetCost(job, *model_);
-  return CheckAnswerSize(LeastAnswerBytes(job, model_->info.embedding_dimensions),
-                         request_.max_answer_bytes);
+  const int64_t answer_bytes = LeastAnswerBytes(job, model_->info.embedding_dimensions);
+  BEAMLINE_RETURN_IF_ERROR(CheckAnswerSize(answer_bytes, request_.max_answer_bytes));
+  if (request_.on_answer_bytes) request_.on_answer_bytes(answer_bytes);
+  return absl::OkStatus();
 }
 
 }  // namespace beamline

@@ -178,6 +178,14 @@ absl::Status CallState::Hold(std::string_view what, int64_t bytes) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<AnswerRoom::PlacePtr> CallState::TakeRoom(int64_t bytes) {
+  if (room_ == nullptr || bytes <= AnswerRoom::kSmallBytes) return nullptr;
+  if (place_ == nullptr) place_ = room_->Take(record_.client, bytes);
+  if (place_ != nullptr) return place_;
+  wanted_bytes_ = bytes;
+  return absl::CancelledError("the request is taken later");
+}
+
 void CallState::EndIfUnread() {
   if (services_.unread == nullptr || context_ == nullptr) return;
   if (held_bytes_ <= UnreadAnswers::kSmallBytes) return;
@@ -238,6 +246,7 @@ void CallState::RecordFailure(const absl::Status& status) {
 
 void CallState::Done() {
   permit_.reset();
+  place_.reset();
   if (is_watched_) services_.unread->Forget(this);
   if (held_bytes_ > 0) services_.unread->Give(held_bytes_, record_.client);
   record_.duration = Clock::now() - start_;

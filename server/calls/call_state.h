@@ -21,6 +21,7 @@
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/status.h"
 #include "server/admission.h"
+#include "server/calls/answer_room.h"
 #include "server/calls/caller.h"
 #include "server/calls/poller_rest.h"
 #include "server/calls/unread_answers.h"
@@ -57,6 +58,7 @@ struct ServiceContext {
   RequestLogOptions request_log;
   SpanExporter* spans = nullptr;      // null: none are sent
   UnreadAnswers* unread = nullptr;    // of unary calls; null: there is no limit
+  AnswerRoom* room = nullptr;         // of streams of requests; null: there is no limit
   CallBurst* burst = nullptr;         // null: what calls leave is done at once
   WorkerPool* huge_texts = nullptr;   // one thread for texts of megabytes; null: text_workers
   PollerRest* poller_rest = nullptr;  // null: none rests
@@ -119,6 +121,7 @@ class CallState {
   void SetRpc(Rpc rpc) { record_.rpc = rpc; }
   void SetRequestId(const std::string& request_id) { record_.request_id = request_id; }
   void SetModel(const std::string& model) { record_.model = model; }
+  const std::string& client() const { return record_.client; }
   const std::string& request_id() const { return record_.request_id; }
   const std::string& model() const { return record_.model; }  // empty: none is known yet
   // Records that the call ends with this error, and returns it as the contract tells it.
@@ -138,6 +141,16 @@ class CallState {
   // Before the call keeps so many bytes of its `what`, "request" or "answer", until it is over:
   // RESOURCE_EXHAUSTED when calls keep too many together.
   absl::Status Hold(std::string_view what, int64_t bytes);
+  // Of one request of a stream: room for its answer is asked for before it is computed, unless
+  // `given` is that room already.
+  void UseRoom(AnswerRoom& room, AnswerRoom::PlacePtr given) {
+    room_ = &room;
+    place_ = std::move(given);
+  }
+  // Room for an answer of at most so many bytes; null: it needs none. CANCELLED when there
+  // is none: the request is to be taken later, when there is room for wanted_bytes().
+  absl::StatusOr<AnswerRoom::PlacePtr> TakeRoom(int64_t bytes);
+  int64_t wanted_bytes() const { return wanted_bytes_; }  // 0: none were refused
   // What it keeps is about to be sent as its answer, all of it: the call is cancelled when its
   // client takes too long to read that.
   void EndIfUnread();
@@ -162,6 +175,9 @@ class CallState {
   bool has_request_ = true;
   int64_t held_bytes_ = 0;
   bool is_watched_ = false;
+  AnswerRoom* room_ = nullptr;
+  AnswerRoom::PlacePtr place_;
+  int64_t wanted_bytes_ = 0;
   const grpc::CallbackServerContext* context_ = nullptr;  // null: of another protocol, or not known
   std::atomic<bool> unsent_{false};
 };

@@ -60,8 +60,11 @@ class ManyCall final : public ManyStream {
     const auto item = std::make_shared<Item>();
     item->state = std::make_unique<CallState>(services(), kRpc);
     item->state->SetCaller(caller_);
+    UseRoom(*item->state);
     const absl::Status status = Submit(item, buffer);
-    if (!status.ok()) Fail(*item, status);
+    if (status.ok()) return;
+    if (IsTakenLater(*item->state)) return FreeId(*item);
+    Fail(*item, status);
   }
 
   absl::Status Submit(const ItemPtr& item, const grpc::ByteBuffer& buffer) {
@@ -143,13 +146,15 @@ class ManyCall final : public ManyStream {
 
   // The id is free again from now on: the client may use it as soon as it has the answer.
   void Send(Item& item, const Envelope& envelope) {
-    {
-      std::lock_guard lock(mutex_);
-      const auto it = running_.find(item.id);
-      if (it != running_.end() && it->second.get() == &item) running_.erase(it);
-    }
+    FreeId(item);
     item.state->AddAnswerBytes(static_cast<int64_t>(envelope.ByteSizeLong()));
     Answer(SerializeMessage(envelope), std::move(item.state));
+  }
+
+  void FreeId(const Item& item) {
+    std::lock_guard lock(mutex_);
+    const auto it = running_.find(item.id);
+    if (it != running_.end() && it->second.get() == &item) running_.erase(it);
   }
 
   int64_t max_send_bytes() { return services().stream_limits.max_send_bytes; }

@@ -17,9 +17,59 @@ void ManyStream::OnReadDone(bool ok) {
   }
   // reading_ stays set meanwhile: the stream cannot finish.
   if (take) Take(in_);
+  EndTake();
+}
+
+void ManyStream::EndTake() {
   std::unique_lock lock(mutex_);
-  reading_ = false;
+  place_.reset();
+  is_later_ = later_bytes_ > 0;
+  if (is_later_) {
+    ++starting_reads_;  // the stream does not finish meanwhile
+    lock.unlock();
+    services_.room->Wait(this, later_client_, std::exchange(later_bytes_, 0), [this](auto place) {
+      services_.writers.Post([this, place = std::move(place)] { TakeNow(place); });
+    });
+    lock.lock();
+    --starting_reads_;
+  } else {
+    reading_ = false;
+  }
   Advance(std::move(lock));
+}
+
+void ManyStream::UseRoom(CallState& state) {
+  if (services_.room != nullptr) state.UseRoom(*services_.room, std::exchange(place_, nullptr));
+}
+
+bool ManyStream::IsTakenLater(const CallState& state) {
+  later_bytes_ = state.wanted_bytes();
+  later_client_ = state.client();
+  return later_bytes_ > 0;
+}
+
+void ManyStream::TakeNow(AnswerRoom::PlacePtr place) {
+  bool take = false;
+  {
+    std::lock_guard lock(mutex_);
+    is_later_ = false;
+    take = !broken_ && !error_.has_value();
+    if (take) {
+      place_ = std::move(place);
+    } else {
+      --outstanding_;
+    }
+  }
+  if (take) Take(in_);
+  EndTake();
+}
+
+void ManyStream::DropLater() {
+  if (!is_later_ || (!broken_ && !error_.has_value())) return;
+  if (!services_.room->Forget(this)) return;  // TakeNow is on its way
+  is_later_ = false;
+  reading_ = false;
+  --outstanding_;
 }
 
 void ManyStream::Answer(grpc::ByteBuffer answer, std::unique_ptr<CallState> state) {
@@ -137,6 +187,7 @@ void ManyStream::End(Waiting waiting) {
 }
 
 void ManyStream::Advance(std::unique_lock<std::mutex> lock) {
+  DropLater();
   while (broken_ && !writing_ && !waiting_.empty()) {
     if (waiting_.front().state != nullptr) waiting_.front().state->SetUnsent();
     DropFront();

@@ -2,7 +2,8 @@
 // other protocols have in common, without their messages (many_call.h, server/protocols/).
 //
 // At most one read and one write are in flight. Reading stops while `max_outstanding` requests have
-// no written answer, or some MiB of answers wait, so a client that sends without reading fills its
+// no written answer, some MiB of answers wait, or there is no room for what the next answer will
+// take (answer_room.h), so a client that sends without reading fills its
 // own connection and nothing else. The call ends when the client has sent its last request and
 // every answer is written, or, once the client takes no more, when every request that runs has
 // ended.
@@ -15,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "grpcpp/support/byte_buffer.h"
@@ -41,6 +43,11 @@ class ManyStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   // A request has come. It is owed one call of Answer or AnswerInOrder: at once, or later from any
   // thread. Requests are taken one at a time.
   virtual void Take(const grpc::ByteBuffer& request) = 0;
+  // To be called within Take of each request, before it is submitted.
+  void UseRoom(CallState& state);
+  // Within Take, of a request that was not submitted. Whether that was for want of room for its
+  // answer: it is taken again when there is room. Nothing may be left of it.
+  bool IsTakenLater(const CallState& state);
   // Ends what runs as soon as possible. May be called more than once, also while Take runs.
   virtual void CancelAll() = 0;
   // Any thread. The request that `state` counts is over when its answer is written. The stream must
@@ -67,12 +74,18 @@ class ManyStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBu
     size_t bytes = 0;  // of the answer
   };
 
+  // Take has returned.
+  void EndTake();
+  // There is room for the answer to the request that waits for it.
+  void TakeNow(AnswerRoom::PlacePtr place);
   // Starts what can be started now, and finishes when nothing is left. `this` may be gone after it.
   void Advance(std::unique_lock<std::mutex> lock);
   // REQUIRE mutex_.
   void PutBack(Waiting waiting);
   // Before its answer is written. A large one keeps its place until then: nothing ends a stream
   // that is read slowly, so that its bytes are not held as those of unary calls.
+  // Drops the request that waits for room, if the stream takes no more.
+  void DropLater();
   void GivePlaceOfFront();
   void DropFront();
   void Drop(Waiting waiting);
@@ -81,6 +94,10 @@ class ManyStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   ServiceContext& services_;
   CallState whole_;      // counts a stream that ended in order without a request as one call
   grpc::ByteBuffer in_;  // the read in flight
+  // Of whoever takes a request, one at a time:
+  AnswerRoom::PlacePtr place_;  // of the request that is taken again
+  std::string later_client_;    // of the request that found no room,
+  int64_t later_bytes_ = 0;     // and what its answer takes
 
   std::mutex mutex_;  // guards all below
   // Answers to write; the first is the write in flight while writing_.
@@ -91,7 +108,8 @@ class ManyStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   std::vector<std::function<void()>> written_;  // to be called
   int32_t outstanding_ = 0;                     // requests taken whose answers are not written
   bool any_taken_ = false;
-  bool reading_ = false;    // a read is in flight, or its request is being taken
+  bool reading_ = false;    // a read is in flight, or its request is being taken or waits for room
+  bool is_later_ = false;   // the request waits for room
   int starting_reads_ = 0;  // threads that are about to put a read in flight
   bool writing_ = false;
   bool reads_done_ = false;

@@ -96,6 +96,26 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> SubmitClassify(CallState& call,
   return call.CountRefusal(call.services().engine.Classify(std::move(request), std::move(sink)));
 }
 
+// Of an answer with the vectors of all inputs: at most so many bytes, as far as it can be told
+// before the texts' tokens are known, each of which has a byte at least.
+int64_t MostAnswerBytes(const EncodeRequest& request, const ModelInfo& model) {
+  constexpr int64_t kSpecialTokens = 8;
+  constexpr int64_t kNoLimit = 1 << 30;
+  int64_t vectors = 0;
+  for (const Prompt& input : request.inputs) {
+    int64_t tokens = model.max_input_tokens > 0 ? model.max_input_tokens : kNoLimit;
+    if (const auto* text = std::get_if<std::string>(&input)) {
+      tokens = std::min(tokens, static_cast<int64_t>(text->size()) + kSpecialTokens);
+    } else if (const auto* ids = std::get_if<TokenIds>(&input)) {
+      tokens = std::min(tokens, static_cast<int64_t>(ids->size()));
+    }
+    vectors += request.per_token ? tokens : 1;
+  }
+  const int32_t dimensions =
+      request.dimensions.value_or(std::max(model.hidden_size, model.embedding_dimensions));
+  return vectors * dimensions * static_cast<int64_t>(sizeof(float));
+}
+
 }  // namespace
 
 absl::StatusOr<PreparedGenerate> PrepareGenerate(CallState& call,
@@ -142,10 +162,17 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> EncodeMethod::Submit(CallState& c
                                                                     const Caller& caller,
                                                                     std::shared_ptr<Sink> sink,
                                                                     AnswerOptions& answer) {
-  BEAMLINE_RETURN_IF_ERROR(
-      ResolveModel(call, message, ModelDirectory::Use::kEncode, answer).status());
+  BEAMLINE_ASSIGN_OR_RETURN(const auto model,
+                            ResolveModel(call, message, ModelDirectory::Use::kEncode, answer));
   absl::StatusOr<EncodeRequest> request = Convert(call, message, caller, answer);
   if (!request.ok()) return request.status();
+  const int64_t most_bytes = std::min(MostAnswerBytes(*request, *model), request->max_answer_bytes);
+  BEAMLINE_ASSIGN_OR_RETURN(const AnswerRoom::PlacePtr place, call.TakeRoom(most_bytes));
+  if (place != nullptr) {
+    request->on_answer_bytes = [place = std::weak_ptr(place)](int64_t bytes) {
+      if (const auto alive = place.lock()) alive->Set(bytes);
+    };
+  }
   return call.CountRefusal(call.services().engine.Encode(*std::move(request), std::move(sink)));
 }
 

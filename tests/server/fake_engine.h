@@ -1,7 +1,8 @@
 // An engine whose requests do what the test says, for the server's own behaviour: writing,
-// cancelling, draining, refusing.
+// cancelling, draining, refusing. Long because it answers every kind of request.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -43,6 +44,9 @@ class FakeEngine final : public Engine {
     embedder.name = "embedder";
     embedder.versioned_name = "embedder@1";
     embedder.task = ModelTask::kEncode;
+    embedder.hidden_size = 256;
+    embedder.embedding_dimensions = 2;
+    embedder.max_input_tokens = 1024;
     models_ = {writer, embedder};
   }
   // As an engine's threads end before it, so does who answers for this one.
@@ -69,6 +73,13 @@ class FakeEngine final : public Engine {
 
   absl::StatusOr<std::shared_ptr<RequestHandle>> Encode(EncodeRequest request,
                                                         std::shared_ptr<EncodeSink> sink) override {
+    if (hold_encodes_) {
+      if (request.on_answer_bytes) request.on_answer_bytes(held_answer_bytes_);
+      std::lock_guard lock(mutex_);
+      encodes_.push_back(std::move(sink));
+      changed_.notify_all();
+      return std::make_shared<Handle>(*this);
+    }
     EncodeResult result;
     for (size_t i = 0; i < request.inputs.size(); ++i) {
       result.embeddings.push_back({.num_vectors = 1,
@@ -300,6 +311,39 @@ class FakeEngine final : public Engine {
     std::lock_guard lock(mutex_);
     return requests_.size();
   }
+  // Encodes wait for FinishEncode from now on, and tell that their answers have so many bytes.
+  // Before the first.
+  void HoldEncodes(int64_t answer_bytes) {
+    hold_encodes_ = true;
+    held_answer_bytes_ = answer_bytes;
+  }
+  size_t num_encodes() {
+    std::lock_guard lock(mutex_);
+    return encodes_.size();
+  }
+  bool WaitForEncodes(size_t count) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(20),
+                             [&] { return encodes_.size() >= count; });
+  }
+  // With one vector of the bytes told, whose values are `index`.
+  void FinishEncode(size_t index) {
+    std::shared_ptr<EncodeSink> sink;
+    {
+      std::lock_guard lock(mutex_);
+      sink = encodes_.at(index);
+      ++finishing_;
+    }
+    EncodeResult result;
+    const auto size = static_cast<size_t>(held_answer_bytes_) / sizeof(float);
+    result.embeddings.push_back({.dimensions = static_cast<int32_t>(size),
+                                 .values = std::vector<float>(size, static_cast<float>(index)),
+                                 .num_tokens = 1});
+    sink->OnFinish(std::move(result));
+    std::lock_guard lock(mutex_);
+    --finishing_;
+    changed_.notify_all();
+  }
   bool WaitForCancels(int count) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return cancels_ >= count; });
@@ -344,6 +388,9 @@ class FakeEngine final : public Engine {
   ModelListener on_change_;
   std::condition_variable changed_;
   std::vector<FakeRequest> requests_;
+  std::vector<std::shared_ptr<EncodeSink>> encodes_;  // that are held
+  std::atomic<bool> hold_encodes_ = false;
+  std::atomic<int64_t> held_answer_bytes_ = 0;
   absl::Status refusal_;
   std::optional<GenerateResult> answer_;
   std::vector<Restart> restarts_;

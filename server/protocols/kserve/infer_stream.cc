@@ -69,9 +69,12 @@ class InferStream::LastSink final : public InferSink {
 void InferStream::Take(const grpc::ByteBuffer& buffer) {
   const auto item = std::make_shared<Item>(services());
   item->state->SetCaller(caller_);
+  UseRoom(*item->state);
   running_.Add(item.get());
   const absl::Status status = Submit(item, buffer);
-  if (!status.ok()) Fail(item, status);
+  if (status.ok()) return;
+  if (IsTakenLater(*item->state)) return running_.Remove(item.get());
+  Fail(item, status);
 }
 
 absl::Status InferStream::Submit(const ItemPtr& item, const grpc::ByteBuffer& buffer) {

@@ -8,8 +8,14 @@ namespace beamline {
 void OrderedStream::Enter(const PlacePtr& place) {
   place->state = std::make_unique<CallState>(services(), rpc_);
   place->state->SetCaller(caller_);
+  UseRoom(*place->state);
   place->index = next_index_++;
   running_.Add(place.get());
+}
+
+void OrderedStream::Leave(const PlacePtr& place) {
+  running_.Remove(place.get());
+  --next_index_;
 }
 
 void OrderedStream::Reply(const PlacePtr& place, const google::protobuf::Message& message) {

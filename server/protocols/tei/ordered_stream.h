@@ -34,6 +34,8 @@ class OrderedStream : public ManyStream {
   const Caller& caller() const { return caller_; }
   // REQUIRES: within Take. Gives the request its place.
   void Enter(const PlacePtr& place);
+  // The same, of a request that is taken later.
+  void Leave(const PlacePtr& place);
   void Keep(const PlacePtr& place, const std::shared_ptr<RequestHandle>& handle) {
     running_.Keep(place.get(), handle);
   }
@@ -84,7 +86,9 @@ class OrderedEngineStream final : public OrderedStream {
     const auto item = std::make_shared<Item>();
     Enter(item);
     const absl::Status status = Submit(item, buffer);
-    if (!status.ok()) Fail(item, status);
+    if (status.ok()) return;
+    if (IsTakenLater(*item->state)) return Leave(item);
+    Fail(item, status);
   }
 
   absl::Status Submit(const ItemPtr& item, const grpc::ByteBuffer& buffer) {
