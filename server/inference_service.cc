@@ -1,12 +1,11 @@
 #include "server/inference_service.h"
 
 #include "base/lent_thread.h"
-#include "google/protobuf/descriptor.h"
-#include "server/calls/answer_buffer.h"
 #include "server/calls/call_burst.h"
 #include "server/calls/engine_call.h"
 #include "server/calls/failed_call.h"
 #include "server/calls/many_call.h"
+#include "server/calls/message_gate.h"
 #include "server/calls/methods.h"
 #include "server/calls/stream_call.h"
 #include "server/calls/token_calls.h"
@@ -30,31 +29,34 @@ grpc::ServerUnaryReactor* StartInference(ServiceContext& services, Rpc rpc,
   return call;
 }
 
+// An RPC has its method's name.
+int IndexOf(Rpc rpc) {
+  return MethodIndex(*v1::EncodeRequest::descriptor()->file(), "Inference",
+                     kRpcNames[static_cast<size_t>(rpc)]);
+}
+
 }  // namespace
 
 InferenceService::InferenceService(ServiceContext& services) : services_(services) {
-  GiveAnswersOf<&InferenceService::Generate>("Generate");
-  GiveAnswersOf<&InferenceService::Encode>("Encode");
-  GiveAnswersOf<&InferenceService::Score>("Score");
-  GiveAnswersOf<&InferenceService::Tokenize>("Tokenize");
-  GiveAnswersOf<&InferenceService::Detokenize>("Detokenize");
-  GiveAnswersOf<&InferenceService::Classify>("Classify");
-  GiveAnswersOf<&InferenceService::Rerank>("Rerank");
-  GiveAnswersOf<&InferenceService::ClassifyTokens>("ClassifyTokens");
-  GiveAnswersOf<&InferenceService::FillMask>("FillMask");
+  Gate<&InferenceService::Generate>(Rpc::kGenerate);
+  Gate<&InferenceService::Encode>(Rpc::kEncode);
+  Gate<&InferenceService::Score>(Rpc::kScore);
+  Gate<&InferenceService::Tokenize>(Rpc::kTokenize);
+  Gate<&InferenceService::Detokenize>(Rpc::kDetokenize);
+  Gate<&InferenceService::Classify>(Rpc::kClassify);
+  Gate<&InferenceService::Rerank>(Rpc::kRerank);
+  Gate<&InferenceService::ClassifyTokens>(Rpc::kClassifyTokens);
+  Gate<&InferenceService::FillMask>(Rpc::kFillMask);
+  MarkMethodStreamed(IndexOf(Rpc::kGenerateStream),
+                     GatedStream(services_, {Rpc::kGenerateStream},
+                                 [this](Context* context, const Buffer* request) {
+                                   return GenerateStream(context, request);
+                                 }));
 }
 
 template <auto kMethod>
-void InferenceService::GiveAnswersOf(const char* rpc) {
-  // In place of the handler that the base classes have set, which is the same but for the type.
-  using Handler = grpc::internal::CallbackUnaryHandler<Buffer, AnswerBuffer>;
-  const auto* const service =
-      v1::EncodeRequest::descriptor()->file()->FindServiceByName("Inference");
-  MarkMethodRawCallback(
-      service->FindMethodByName(rpc)->index(),
-      new Handler([this](Context* context, const Buffer* request, AnswerBuffer* response) {
-        return (this->*kMethod)(context, request, &response->bytes);
-      }));
+void InferenceService::Gate(Rpc rpc) {
+  MarkMethodStreamed(IndexOf(rpc), GatedUnary(services_, {rpc}, BindMethod<kMethod>(this)));
 }
 
 grpc::ServerUnaryReactor* InferenceService::Generate(Context* context, const Buffer* request,

@@ -52,9 +52,9 @@ class InferenceService final : public RawInference {
                                      Buffer* response) override;
 
  private:
-  // The answer of the RPC of this name, which `kMethod` serves, is an AnswerBuffer.
+  // The unary RPC of this name, which `kMethod` serves, reads its request as message_gate.h says.
   template <auto kMethod>
-  void GiveAnswersOf(const char* rpc);
+  void Gate(Rpc rpc);
 
   ServiceContext& services_;
 };

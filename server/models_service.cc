@@ -3,10 +3,27 @@
 #include "fmt/format.h"
 #include "server/busy_ports.h"
 #include "server/calls/failed_call.h"
+#include "server/calls/message_gate.h"
 #include "server/calls/model_calls.h"
 #include "server/errors.h"
 
 namespace beamline {
+
+ModelsService::ModelsService(ServiceContext& services, AdminAccess access, ModelAdmin* admin)
+    : services_(services), access_(access), admin_(admin) {
+  Gate<&ModelsService::ListModels>(Rpc::kListModels, Right::kAny);
+  Gate<&ModelsService::GetModel>(Rpc::kGetModel, Right::kAny);
+  Gate<&ModelsService::LoadModel>(LoadModelCall::kRpc, Right::kAdmin);
+  Gate<&ModelsService::UnloadModel>(UnloadModelCall::kRpc, Right::kAdmin);
+  Gate<&ModelsService::RestartReplica>(RestartReplicaCall::kRpc, Right::kAdmin);
+}
+
+template <auto kMethod>
+void ModelsService::Gate(Rpc rpc, Right right) {
+  const int index = MethodIndex(*v1::ListModelsRequest::descriptor()->file(), "Models",
+                                kRpcNames[static_cast<size_t>(rpc)]);
+  MarkMethodStreamed(index, GatedUnary(services_, {rpc, right}, BindMethod<kMethod>(this)));
+}
 
 grpc::ServerUnaryReactor* ModelsService::ListModels(Context* context, const Buffer*,
                                                     Buffer* response) {

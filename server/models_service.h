@@ -21,8 +21,7 @@ enum class AdminAccess : uint8_t { kNowhere, kElsewhere, kHere };
 class ModelsService final : public RawModels {
  public:
   // `admin` outlives it; null unless `access` is kHere.
-  ModelsService(ServiceContext& services, AdminAccess access, ModelAdmin* admin)
-      : services_(services), access_(access), admin_(admin) {}
+  ModelsService(ServiceContext& services, AdminAccess access, ModelAdmin* admin);
 
   using Context = grpc::CallbackServerContext;
   using Buffer = grpc::ByteBuffer;
@@ -40,6 +39,9 @@ class ModelsService final : public RawModels {
                                            Buffer* response) override;
 
  private:
+  // The RPC reads its request as message_gate.h says.
+  template <auto kMethod>
+  void Gate(Rpc rpc, Right right);
   template <typename Call>
   grpc::ServerUnaryReactor* StartAdminCall(const char* name, Context* context,
                                            const Buffer* request, Buffer* response);

@@ -1,3 +1,4 @@
+// Long because a server has many parts, which begin and end in their order.
 #include "server/server.h"
 
 #include <algorithm>
@@ -22,6 +23,7 @@
 #include "server/accept/send_joining.h"
 #include "server/admission.h"
 #include "server/calls/call_burst.h"
+#include "server/calls/message_budget.h"
 #include "server/health.h"
 #include "server/http/http_listener.h"
 #include "server/inference_service.h"
@@ -60,6 +62,7 @@ class ServerImpl final : public Server {
         admission_(config.max_concurrent_requests),
         unread_(config.max_unread_bytes),
         room_(config.max_unread_bytes),
+        messages_({.message_bytes = config.max_receive_bytes}, metrics_->messages()),
         quotas_({.each = {config.tokens_per_second, config.token_burst}}, metrics_->quotas()),
         services_{*engine_,
                   models_,
@@ -72,6 +75,7 @@ class ServerImpl final : public Server {
                   {.json = config.log_format == "json", .all = config.log_requests == "all"},
                   nullptr,
                   &unread_,
+                  &messages_,
                   &room_,
                   &burst_,
                   &huge_texts_,
@@ -135,6 +139,7 @@ class ServerImpl final : public Server {
   Admission admission_;
   UnreadAnswers unread_;
   AnswerRoom room_;
+  MessageBudget messages_;
   CallBurst burst_;
   PollerRest poller_rest_;
   TokenQuotas quotas_;
@@ -169,6 +174,9 @@ void ServerImpl::Configure(const ServerConfig& config, grpc::ServerBuilder& buil
   // Room for refusals and health checks above the limit that admission keeps.
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              config.max_concurrent_requests + kSpareStreams);
+  // What a client may send of a request that nobody reads yet (message_gate.h) is HTTP/2's first
+  // window of 64 KiB, and does not grow. Of one that is read it may send all.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              config.min_ping_interval_ms);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);

@@ -35,6 +35,7 @@
 namespace beamline {
 
 class CallBurst;
+class MessageBudget;
 
 struct StreamLimits {
   // Of a stream of requests (GenerateMany, EncodeMany) without a written answer; then reading
@@ -58,6 +59,7 @@ struct ServiceContext {
   RequestLogOptions request_log;
   SpanExporter* spans = nullptr;      // null: none are sent
   UnreadAnswers* unread = nullptr;    // of unary calls; null: there is no limit
+  MessageBudget* messages = nullptr;  // of calls with one request, before it is whole; never null
   AnswerRoom* room = nullptr;         // of streams of requests; null: there is no limit
   CallBurst* burst = nullptr;         // null: what calls leave is done at once
   WorkerPool* huge_texts = nullptr;   // one thread for texts of megabytes; null: text_workers

@@ -118,6 +118,7 @@ std::vector<prometheus::MetricFamily> Metrics::Collect() const {
   if (const Engine* engine = engine_.load(); engine != nullptr) CollectEngine(*engine, families);
   CollectConnections(connections_, families);
   CollectSpans(families);
+  CollectMessages(families);
   CollectHttp(http_, families);
   CollectCertificates(families);
   CollectQuotas(families);
@@ -145,6 +146,18 @@ void Metrics::CollectQuotas(std::vector<prometheus::MetricFamily>& families) con
   auto clients = GaugeFamily("beamline_quota_clients", "Clients whose quotas are not full");
   AddValue(clients, {}, static_cast<double>(quotas_.clients.load()));
   families.push_back(std::move(clients));
+}
+
+void Metrics::CollectMessages(std::vector<prometheus::MetricFamily>& families) const {
+  auto unfinished = GaugeFamily("beamline_unfinished_requests",
+                                "Calls that have begun and whose request is not whole");
+  AddValue(unfinished, {{"state", "reading"}}, static_cast<double>(messages_.reading.load()));
+  AddValue(unfinished, {{"state", "waiting"}}, static_cast<double>(messages_.waiting.load()));
+  families.push_back(std::move(unfinished));
+  auto late = CounterFamily("beamline_late_requests_total",
+                            "Calls that were ended as their request was not whole in time");
+  AddValue(late, {}, static_cast<double>(messages_.late.load()));
+  families.push_back(std::move(late));
 }
 
 void Metrics::CollectSpans(std::vector<prometheus::MetricFamily>& families) const {

@@ -19,6 +19,7 @@
 #include "server/accept/connection_stats.h"
 #include "server/metrics/histogram.h"
 #include "server/metrics/http_stats.h"
+#include "server/metrics/message_stats.h"
 #include "server/security/certificate_stats.h"
 #include "server/security/quota_stats.h"
 #include "server/tracing/span_stats.h"
@@ -199,6 +200,8 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
   CertificateStats& certificates() { return certificates_; }
   // Written by quotas, where there are any.
   QuotaStats& quotas() { return quotas_; }
+  // Written by whoever reads requests.
+  MessageStats& messages() { return messages_; }
 
  private:
   static constexpr size_t kNumCodes = 17;
@@ -239,6 +242,7 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
   ModelSeries& Find(std::string_view model) const;
   void CollectCertificates(std::vector<prometheus::MetricFamily>& families) const;
   void CollectQuotas(std::vector<prometheus::MetricFamily>& families) const;
+  void CollectMessages(std::vector<prometheus::MetricFamily>& families) const;
   void CollectSpans(std::vector<prometheus::MetricFamily>& families) const;
   void CollectCalls(std::vector<prometheus::MetricFamily>& families) const;
   void CollectHistograms(std::vector<prometheus::MetricFamily>& families) const;
@@ -254,6 +258,7 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
   HttpStats http_;
   CertificateStats certificates_;
   QuotaStats quotas_;
+  MessageStats messages_;
 };
 
 }  // namespace beamline

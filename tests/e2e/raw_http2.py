@@ -118,6 +118,26 @@ class Connection:
             self.leave[stream] -= size
             self.send(frame(DATA, END_STREAM if last and not body else 0, stream, piece))
 
+    def write_in_turns(self, rests, patience_s):
+        """Of each stream's bytes as much as the server gives leave to send, until it has given none for so long."""
+        rests = dict(rests)
+        end = time.monotonic() + patience_s
+        while rests and time.monotonic() < end:
+            for stream in list(rests):
+                size = min(len(rests[stream]), LARGEST_FRAME, self.leave[0], self.leave.setdefault(stream, self.first_window))
+                if size <= 0:
+                    continue
+                self.send(frame(DATA, 0, stream, rests[stream][:size]))
+                self.leave[0] -= size
+                self.leave[stream] -= size
+                rests[stream] = rests[stream][size:]
+                if not rests[stream]:
+                    del rests[stream]
+                end = time.monotonic() + patience_s
+            with contextlib.suppress(TimeoutError):
+                while self.read_frame(0.001) is not None:
+                    pass
+
     def read_frame(self, timeout=NO_TIMEOUT):
         """(kind, flags, stream, payload); None when the server has closed. Answers pings and settings. TimeoutError."""
         end = time.monotonic() + timeout

@@ -130,6 +130,28 @@ grpc::ServerUnaryReactor* RefuseAdministration(ServiceContext& services,
 
 }  // namespace
 
+InferService::InferService(ServiceContext& services) : services_(services) {
+  Gate<&InferService::ServerLive>("ServerLive", {Rpc::kServerLive, Right::kAny});
+  Gate<&InferService::ServerReady>("ServerReady", {Rpc::kServerReady, Right::kAny});
+  Gate<&InferService::ModelReady>("ModelReady", {Rpc::kModelReady, Right::kAny});
+  Gate<&InferService::ServerMetadata>("ServerMetadata", {Rpc::kServerMetadata, Right::kAny});
+  Gate<&InferService::ModelMetadata>("ModelMetadata", {Rpc::kModelMetadata, Right::kAny});
+  Gate<&InferService::ModelInfer>("ModelInfer", {Rpc::kModelInfer, Right::kInference});
+  Gate<&InferService::ModelConfig>("ModelConfig", {Rpc::kModelConfig, Right::kAny});
+  Gate<&InferService::ModelStatistics>("ModelStatistics", {Rpc::kModelStatistics, Right::kAny});
+  Gate<&InferService::RepositoryIndex>("RepositoryIndex", {Rpc::kRepositoryIndex, Right::kAny});
+  const MethodAccess admin = {.rpc = std::nullopt, .right = Right::kAdmin};
+  Gate<&InferService::RepositoryModelLoad>("RepositoryModelLoad", admin);
+  Gate<&InferService::RepositoryModelUnload>("RepositoryModelUnload", admin);
+}
+
+template <auto kMethod>
+void InferService::Gate(const char* name, const MethodAccess& access) {
+  const int index = MethodIndex(*inference::ServerLiveRequest::descriptor()->file(),
+                                "GRPCInferenceService", name);
+  MarkMethodStreamed(index, GatedUnary(services_, access, BindMethod<kMethod>(this)));
+}
+
 grpc::ServerUnaryReactor* InferService::ServerLive(Context* context, const Buffer* request,
                                                    Buffer* response) {
   return AnswerQuestion<&AnswerLive>(services_, Rpc::kServerLive, *context, *request, response);

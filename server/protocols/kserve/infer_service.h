@@ -4,6 +4,7 @@
 
 #include "inference/grpc_service.grpc.pb.h"
 #include "server/calls/call_state.h"
+#include "server/calls/message_gate.h"
 
 namespace beamline {
 
@@ -22,7 +23,7 @@ using RawInfer =
 
 class InferService final : public RawInfer {
  public:
-  explicit InferService(ServiceContext& services) : services_(services) {}
+  explicit InferService(ServiceContext& services);
 
   using Context = grpc::CallbackServerContext;
   using Buffer = grpc::ByteBuffer;
@@ -44,6 +45,10 @@ class InferService final : public RawInfer {
                                  Buffer* response) override;
 
  private:
+  // The unary method of this name reads its request as message_gate.h says.
+  template <auto kMethod>
+  void Gate(const char* name, const MethodAccess& access);
+
   ServiceContext& services_;
 };
 

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/build_info.h"
 #include "server/calls/engine_call.h"
 #include "server/calls/failed_call.h"
+#include "server/calls/message_gate.h"
 #include "server/errors.h"
 #include "server/protocols/tei/ordered_stream.h"
 #include "server/protocols/tei/tei_methods.h"
@@ -77,11 +79,19 @@ constexpr char kNoSparse[] =
 constexpr char kNoRerankStream[] =
     "texts that come one by one are not reranked; Rerank takes all of them";
 
-// Every method takes raw buffers; server/wire.h says why.
+int IndexOf(std::string_view service, std::string_view method) {
+  return MethodIndex(*api::InfoRequest::descriptor()->file(), service, method);
+}
+
+// Every method takes raw buffers; server/wire.h says why. Those with one request read it as
+// message_gate.h says.
 class InfoService final : public api::Info::WithRawCallbackMethod_Info<api::Info::Service> {
  public:
   InfoService(ServiceContext& services, TeiSettings settings)
-      : services_(services), settings_(settings) {}
+      : services_(services), settings_(settings) {
+    MarkMethodStreamed(IndexOf("Info", "Info"), GatedUnary(services_, {Rpc::kTeiInfo, Right::kAny},
+                                                           BindMethod<&InfoService::Info>(this)));
+  }
   Unary* Info(Context* context, const Buffer* request, Buffer* response) override;
 
  private:
@@ -136,7 +146,16 @@ using RawEmbed = api::Embed::WithRawCallbackMethod_Embed<
                 api::Embed::WithRawCallbackMethod_EmbedAllStream<api::Embed::Service>>>>>>;
 class EmbedService final : public RawEmbed {
  public:
-  explicit EmbedService(ServiceContext& services) : services_(services) {}
+  explicit EmbedService(ServiceContext& services) : services_(services) {
+    MarkMethodStreamed(
+        IndexOf("Embed", "Embed"),
+        GatedUnary(services_, {Rpc::kTeiEmbed}, BindMethod<&EmbedService::Embed>(this)));
+    MarkMethodStreamed(
+        IndexOf("Embed", "EmbedAll"),
+        GatedUnary(services_, {Rpc::kTeiEmbedAll}, BindMethod<&EmbedService::EmbedAll>(this)));
+    MarkMethodStreamed(IndexOf("Embed", "EmbedSparse"),
+                       GatedUnary(services_, {}, BindMethod<&EmbedService::EmbedSparse>(this)));
+  }
   Unary* Embed(Context* context, const Buffer* request, Buffer* response) override {
     return StartEngineCall<TeiEmbedMethod>(services_, Rpc::kTeiEmbed, *context, *request, response);
   }
@@ -169,7 +188,14 @@ using RawPredict =
             api::Predict::WithRawCallbackMethod_PredictPairStream<api::Predict::Service>>>>;
 class PredictService final : public RawPredict {
  public:
-  explicit PredictService(ServiceContext& services) : services_(services) {}
+  explicit PredictService(ServiceContext& services) : services_(services) {
+    MarkMethodStreamed(
+        IndexOf("Predict", "Predict"),
+        GatedUnary(services_, {Rpc::kTeiPredict}, BindMethod<&PredictService::Predict>(this)));
+    MarkMethodStreamed(IndexOf("Predict", "PredictPair"),
+                       GatedUnary(services_, {Rpc::kTeiPredictPair},
+                                  BindMethod<&PredictService::PredictPair>(this)));
+  }
   Unary* Predict(Context* context, const Buffer* request, Buffer* response) override {
     return StartEngineCall<Single>(services_, Rpc::kTeiPredict, *context, *request, response);
   }
@@ -194,7 +220,11 @@ using RawRerank = api::Rerank::WithRawCallbackMethod_Rerank<
     api::Rerank::WithRawCallbackMethod_RerankStream<api::Rerank::Service>>;
 class RerankService final : public RawRerank {
  public:
-  explicit RerankService(ServiceContext& services) : services_(services) {}
+  explicit RerankService(ServiceContext& services) : services_(services) {
+    MarkMethodStreamed(
+        IndexOf("Rerank", "Rerank"),
+        GatedUnary(services_, {Rpc::kTeiRerank}, BindMethod<&RerankService::Rerank>(this)));
+  }
   Unary* Rerank(Context* context, const Buffer* request, Buffer* response) override {
     return StartEngineCall<TeiRerankMethod>(services_, Rpc::kTeiRerank, *context, *request,
                                             response);
@@ -213,7 +243,14 @@ using RawTokenize = api::Tokenize::WithRawCallbackMethod_Tokenize<
         api::Tokenize::WithRawCallbackMethod_DecodeStream<api::Tokenize::Service>>>>;
 class TokenizeService final : public RawTokenize {
  public:
-  explicit TokenizeService(ServiceContext& services) : services_(services) {}
+  explicit TokenizeService(ServiceContext& services) : services_(services) {
+    MarkMethodStreamed(
+        IndexOf("Tokenize", "Tokenize"),
+        GatedUnary(services_, {Rpc::kTeiTokenize}, BindMethod<&TokenizeService::Tokenize>(this)));
+    MarkMethodStreamed(
+        IndexOf("Tokenize", "Decode"),
+        GatedUnary(services_, {Rpc::kTeiDecode}, BindMethod<&TokenizeService::Decode>(this)));
+  }
   Unary* Tokenize(Context* context, const Buffer* request, Buffer* response) override {
     return StartTokenCall<TeiTokenizeMethod>(services_, Rpc::kTeiTokenize, *context, *request,
                                              response);

@@ -1,0 +1,16 @@
+// What a server counts of requests that are not whole yet, for /metrics.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace beamline {
+
+// Written by any thread.
+struct MessageStats {
+  std::atomic<int64_t> reading{0};  // messages that are being read
+  std::atomic<int64_t> waiting{0};  // calls whose message waits for a place
+  std::atomic<uint64_t> late{0};    // calls that were ended, as their message was not whole in time
+};
+
+}  // namespace beamline

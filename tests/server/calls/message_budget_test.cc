@@ -1,0 +1,152 @@
+#include "server/calls/message_budget.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace beamline::message_budget_test {
+namespace {
+
+using std::chrono::milliseconds;
+
+struct Entry final : MessageBudget::Entry {
+  void OnPlace() override { placed = true; }
+  void OnLate(bool had_place) override { late = had_place ? 2 : 1; }
+  std::atomic<bool> placed{false};
+  std::atomic<int> late{0};
+};
+
+class MessageBudgetTest : public testing::Test {
+ protected:
+  // 64 places.
+  void Make(milliseconds time = milliseconds(600000)) {
+    budget_.emplace(MessageBudget::Options{.bytes = 6400, .message_bytes = 100, .time = time},
+                    stats_);
+  }
+  // Whether it has a place at once.
+  bool Enter(const std::string& client, const std::string& connection) {
+    entries_.emplace_back();
+    return budget_->Enter(entries_.back(), client, connection);
+  }
+  // Enters until one waits. Returns how many have a place.
+  int Fill(const std::string& client, const std::string& connection) {
+    int count = 0;
+    while (Enter(client, connection)) ++count;
+    return count;
+  }
+  void TearDown() override {
+    for (Entry& entry : entries_) budget_->Leave(entry);
+    EXPECT_EQ(stats_.reading, 0);
+    EXPECT_EQ(stats_.waiting, 0);
+  }
+
+  MessageStats stats_;
+  std::optional<MessageBudget> budget_;
+  std::deque<Entry> entries_;
+};
+
+TEST_F(MessageBudgetTest, AClientHasHalfAndAConnectionLeavesSomeToItsOthers) {
+  Make();
+  EXPECT_EQ(budget_->num_places(), 64);
+  EXPECT_EQ(Fill("a", "a1"), 30);
+  EXPECT_EQ(Fill("a", "a2"), 2);
+  EXPECT_EQ(Fill("a", "a3"), 1);   // half of all is taken, and it had none
+  EXPECT_EQ(Fill("b", "b1"), 28);  // the last sixteenth is for clients that have few
+  EXPECT_TRUE(Enter("c", "c1"));
+  EXPECT_EQ(stats_.reading, 62);
+  EXPECT_EQ(stats_.waiting, 4);
+}
+
+// Calls of many connections that say nothing hold up none of another of the same client.
+TEST_F(MessageBudgetTest, EachConnectionHasAPlaceWhereClientsHaveMany) {
+  Make();
+  for (int i = 0; i < 300; ++i) EXPECT_TRUE(Enter("a", std::to_string(i)));
+  EXPECT_FALSE(Enter("a", "7"));
+  EXPECT_TRUE(Enter("a", "normal"));
+  EXPECT_TRUE(Enter("b", "other"));
+  int count = 0;
+  while (Enter("a", "more" + std::to_string(count))) ++count;
+  EXPECT_EQ(count, 32 + 15 * 64 - 301);  // the last sixteenth of these too
+  EXPECT_TRUE(Enter("c", "another"));
+}
+
+TEST_F(MessageBudgetTest, WhoWaitsGetsThePlaceOfOneThatLeaves) {
+  Make();
+  EXPECT_EQ(Fill("a", "a1"), 30);
+  Entry& waiting = entries_.back();
+  EXPECT_FALSE(Enter("a", "a1"));
+  Entry& next = entries_.back();
+  EXPECT_FALSE(Enter("a", "a1"));
+  Entry& last = entries_.back();
+  EXPECT_TRUE(budget_->Leave(entries_[3]));
+  EXPECT_FALSE(budget_->Leave(entries_[3]));  // once
+  EXPECT_TRUE(waiting.placed);
+  EXPECT_FALSE(next.placed);
+  EXPECT_FALSE(budget_->Withdraw(waiting));  // it is being read
+  EXPECT_TRUE(budget_->Withdraw(next));
+  EXPECT_TRUE(budget_->Leave(waiting));
+  EXPECT_TRUE(last.placed);
+  EXPECT_FALSE(next.placed);
+}
+
+TEST_F(MessageBudgetTest, WhatIsNotWholeInTimeIsEnded) {
+  Make(milliseconds(200));
+  const int placed = Fill("a", "a1");
+  Entry& waiting = entries_.back();
+  const auto until = Clock::now() + std::chrono::seconds(20);
+  while (stats_.late < static_cast<uint64_t>(placed) + 1 && Clock::now() < until) {
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_EQ(entries_.front().late, 2);
+  EXPECT_NE(waiting.late, 0);
+  EXPECT_FALSE(budget_->Leave(entries_.front()));
+  EXPECT_TRUE(Enter("a", "a1"));
+  EXPECT_TRUE(budget_->Leave(entries_.back()));
+}
+
+TEST_F(MessageBudgetTest, ManyThreadsComeAndGo) {
+  Make();
+  std::atomic<int> inside{0}, most{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&, name = std::to_string(t % 2)] {
+      for (int i = 0; i < 200; ++i) {
+        std::vector<std::unique_ptr<Entry>> own;
+        for (int k = 0; k < 16; ++k) {
+          own.push_back(std::make_unique<Entry>());
+          if (budget_->Enter(*own.back(), name, name)) own.back()->placed = true;
+        }
+        for (auto& entry : own) {
+          if (!budget_->Withdraw(*entry)) {
+            while (!entry->placed) std::this_thread::yield();
+            const int now = ++inside;
+            for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
+            }
+            --inside;
+            EXPECT_TRUE(budget_->Leave(*entry));
+          }
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(most, 64);
+}
+
+// Where messages are large there is room for some all the same.
+TEST(MessageBudget, HasPlacesWhateverMessagesMayBe) {
+  MessageStats stats;
+  const MessageBudget budget({.bytes = 1 << 20, .message_bytes = 1 << 30}, stats);
+  EXPECT_EQ(budget.num_places(), 32);
+}
+
+}  // namespace
+}  // namespace beamline::message_budget_test
