@@ -71,6 +71,7 @@ class MessageBudget {
 
   int64_t num_places() const { return num_places_; }
   std::chrono::milliseconds time() const { return options_.time; }
+  std::chrono::milliseconds extra_time() const { return options_.extra_time; }
 
  private:
   struct Client {

@@ -59,16 +59,19 @@ std::string MessageClient(const grpc::CallbackServerContext& context, const std:
 }
 
 grpc::Status LateMessage(const MessageBudget& budget, bool had_place) {
-  const double seconds = std::chrono::duration<double>(budget.time()).count();
+  const auto seconds = [](std::chrono::milliseconds time) {
+    return std::chrono::duration<double>(time).count();
+  };
   if (had_place) {
-    return ToGrpcStatus(absl::DeadlineExceededError(
-        fmt::format("the request was not whole {} s after the call began; accepted: at most {} s",
-                    seconds, seconds)));
+    return ToGrpcStatus(absl::DeadlineExceededError(fmt::format(
+        "the request was not whole in time; accepted: {} s, and {} s while many others are not "
+        "whole",
+        seconds(budget.time()), seconds(budget.extra_time()))));
   }
   return ToGrpcStatus(absl::ResourceExhaustedError(fmt::format(
       "the request found no place for {} s among those that this server is reading; accepted: {} "
       "at once, half of them of one client",
-      seconds, budget.num_places())));
+      seconds(budget.time()), budget.num_places())));
 }
 
 grpc::internal::MethodHandler* GatedUnary(ServiceContext& services, const MethodAccess& access,
