@@ -36,7 +36,7 @@ class Speculation {
     const int32_t live = std::max(live_.load(std::memory_order_relaxed), 1);
     return std::clamp(max_rows_ / live - 1, 0, max_tokens_);
   }
-  // Most proposals behind so many tokens: none may change the angles of all.
+  // Most proposals after num_tokens tokens: none may change the angles of all positions.
   int32_t MostBehind(int32_t num_tokens) const {
     return num_tokens <= original_positions_ ? original_positions_ - num_tokens : max_tokens_;
   }

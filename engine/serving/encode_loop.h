@@ -48,8 +48,8 @@ class EncodeLoop : public StepLoop<EncodeJob> {
  private:
   // What comes while a slice is computed waits for its end, and slices lose little by being short.
   static constexpr double kSecondsOfSlice = 0.03;
-  // An input that takes a host longer is computed in slices, where the model can be: whoever comes
-  // waits for what is not cut.
+  // An input that takes a host longer is computed in slices, where the model can be: others wait
+  // for what is not cut.
   static constexpr double kSecondsWhole = 0.1;
   // Between two batches of what another thread waits for in the meantime.
   static constexpr int kMostStepsInPlace = 8;

@@ -1,5 +1,5 @@
 // Sequences around the length from which longrope rotates all of their positions by other angles:
-// what was computed by then is computed again, whoever shares it, whatever runs beside it.
+// what was computed by then is computed again, also where requests share or run beside each other.
 #include <gtest/gtest.h>
 
 #include <algorithm>
