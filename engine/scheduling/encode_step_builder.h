@@ -1,8 +1,7 @@
 // Packs the inputs of encode jobs into the batch of a step: whole inputs by the jobs' order, until
-// one does not fit. One that is long goes by itself, in pieces; while another one does, it is passed
-// by those that are shorter. The last eighth goes by turns alone, whatever the
-// jobs' priorities: no job waits for those of higher priority longer than for those before it in
-// turn.
+// one does not fit. One that is long goes by itself, in pieces; while another one does, it is
+// passed by those that are shorter. The last eighth goes by turns alone, whatever the jobs'
+// priorities: no job waits for those of higher priority longer than for those before it in turn.
 #pragma once
 
 #include <cstddef>
