@@ -28,7 +28,7 @@ class GroupCache {
   // Where positions of a sequence of `length` tokens have other angles than those that the group's
   // keys were computed with: gives back what it holds, so that all is computed again.
   void FollowLength(Group& group, int32_t length);
-  // Whether a group of so many tokens would give back what it holds.
+  // Whether a group of `length` tokens would give back what it holds.
   bool ChangesAngles(const Group& group, int32_t length) const {
     return FirstPosition(length) != group.first_position;
   }
