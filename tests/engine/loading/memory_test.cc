@@ -16,6 +16,7 @@
 #include "engine/loading/rehearsal.h"
 #include "tests/engine/demo_engine.h"
 #include "tests/engine/random_model.h"
+#include "tests/sanitized.h"
 
 namespace beamline::memory_test {
 namespace {
@@ -212,7 +213,7 @@ void ExpectStepsTakeWhatIsPlanned(ModelOptions options, int32_t max_batch_tokens
   const bool is_gpu = model.memory.workspaces > 0;
   // The largest step of these models is shorter than that, and not all pages are written.
   if (is_gpu || max_batch_tokens <= 1024) {
-    EXPECT_GE(Held(model, "activations"), is_gpu ? planned : planned * 9 / 10);
+    EXPECT_GE(Held(model, "activations"), is_gpu ? planned : planned * 4 / 5);
   }
   // Every buffer begins at a multiple of some hundred bytes.
   EXPECT_LE(Held(model, "activations"), planned + planned / 50 + (64 << 10));
@@ -223,7 +224,10 @@ void ExpectStepsTakeWhatIsPlanned(ModelOptions options, int32_t max_batch_tokens
 
 // BEAMLINE_TEST_FOLDER: another checkpoint besides, of a size that users have.
 TEST(MemoryPlanTest, StepsTakeWhatIsPlanned) {
-  for (const int32_t tokens : {16, 100, 1024, 8192}) {
+  // A sanitizer makes the largest steps long.
+  const std::vector<int32_t> sizes =
+      kSanitized ? std::vector{16, 100} : std::vector{16, 100, 1024, 8192};
+  for (const int32_t tokens : sizes) {
     for (const char* const name : {"write-en", "translate-en-de", "embed-en"}) {
       ModelOptions options = Demo(name);
       options.cache_bytes = 16 << 20;
