@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/math.h"
 #include "engine/scheduling/prompt_shares.h"
+#include "engine/scheduling/put_back.h"
 
 namespace beamline {
 namespace {
@@ -95,7 +96,7 @@ class Planner {
         return GiveUpOne();
       }
     }
-    Admit(waiting, used_rows);
+    if (!Admit(waiting, used_rows)) return;
     if (!PlanPrompts()) GiveUpOne();
   }
 
@@ -103,18 +104,7 @@ class Planner {
   // Blocks are missing to get on at all: a running group must go first.
   void GiveUpOne() {
     plan_.Clear();
-    plan_.preempt = WorstRanked();
-  }
-
-  // Of those that run, the lowest priority, then the last admitted.
-  int32_t WorstRanked() const {
-    const auto worst =
-        std::ranges::min_element(groups_, [](const GroupState& left, const GroupState& right) {
-          if (left.running != right.running) return left.running;
-          if (left.priority != right.priority) return left.priority < right.priority;
-          return left.admission > right.admission;
-        });
-    return static_cast<int32_t>(worst - groups_.begin());
+    plan_.preempt = PutBackForBlocks(groups_);
   }
 
   // Plans the wanted tokens of all rows. False when blocks are missing.
@@ -244,32 +234,53 @@ class Planner {
     plan_.num_tokens += tokens;
   }
 
-  void Admit(const std::vector<int32_t>& waiting, int32_t used_rows) {
-    bool alone = used_rows == 0;
+  // False: a running group is put back first.
+  bool Admit(const std::vector<int32_t>& waiting, int32_t used_rows) {
+    bool alone = used_rows == 0, is_full = false;
     for (const int32_t index : waiting) {
       const GroupState& group = groups_[index];
-      if (group.max_rows > limits_.max_sequences - used_rows) return;
-      if (used_rows >= width_ && Runs(group.client)) continue;
-      if (free_tokens_ == 0) return;
+      if ((is_full || used_rows >= width_) && Runs(group.client)) continue;
+      // Where as many clients run, none of them has to make room.
+      if (used_rows >= width_ && std::ssize(*running_clients_) >= width_) return true;
+      if (free_tokens_ == 0) return true;
       if (demanded_ >= PromptTokensLeft()) {  // a client's first prompt shares, its others wait
         if (IsSharing(group.client)) continue;
-        if (num_sharing_ == kMostSharing) return;
+        if (num_sharing_ == kMostSharing) return true;
         ++num_sharing_;
       }
-      const int32_t blocks = BlocksToStart(group);
       const int32_t kept = promised_blocks_ + (alone ? 0 : limits_.watermark_blocks());
-      if (blocks + kept > free_blocks_) return;
+      Room room = {.rows = group.max_rows, .blocks = BlocksToStart(group)};
+      room.missing_rows = room.rows - (limits_.max_sequences - used_rows);
+      room.missing_blocks = room.blocks + kept - free_blocks_;
+      if (room.missing_rows > 0 || room.missing_blocks > 0) {
+        if (!Runs(group.client)) return !MakeRoom(index, room);
+        is_full = true;  // but for clients of which nothing runs
+        continue;
+      }
       const int32_t lane = EmptiestLane();
       if (lane != lane_) {
-        free_blocks_ -= blocks;
+        free_blocks_ -= room.blocks;
       } else if (!AdmitOne(index)) {
-        return;
+        return true;
       }
       rows_of_lanes_[lane] += group.max_rows;
       used_rows += group.max_rows;
       if (running_clients_.has_value()) running_clients_->insert(group.client);
       alone = false;
     }
+    return true;
+  }
+
+  // False: no group makes room for it.
+  bool MakeRoom(int32_t index, const Room& room) {
+    // What this step admits is not put back, so that it is no room either.
+    if (!plan_.admit.empty()) return false;
+    const int32_t preempt = PutBackFor(groups_[index], room, groups_);
+    if (preempt < 0) return false;
+    plan_.Clear();
+    plan_.preempt = preempt;
+    plan_.instead = index;
+    return true;
   }
 
   // The step's own, unless another has fewer rows.
@@ -340,6 +351,7 @@ class Planner {
 
 void StepPlan::Clear() {
   preempt = -1;
+  instead = -1;
   admit.clear();
   encode.clear();
   prompts.clear();

@@ -4,14 +4,17 @@
 // The rules, in order:
 // 1. Running groups come first, the oldest admission first: the next token of each row that
 //    decodes. A group that advances as one (a beam search) gets all of its rows or none.
-// 2. When blocks run out, one running group is given up: the lowest priority, then the last
-//    admitted. The plan then says only that; its blocks go back and the step is planned anew. (What
-//    a group frees depends on who shares with it, which the planner does not see.)
+// 2. When blocks run out, one running group is given up (put_back.h). The plan then says only that;
+//    its blocks go back and the step is planned anew. (What a group frees depends on who shares
+//    with it, which the planner does not see.)
 //    Never the only running one: admission has checked that any group fits alone.
 // 3. Waiting groups are admitted in the order in which they are given (Scheduler gives them by
 //    engine/scheduling/waiting_order.h) while rows, tokens and blocks last and the watermark stays
 //    free, and not at all in a step that preempted.
-//    The first that does not fit ends admission, so that a big request is not passed over for ever.
+//    The first that does not fit ends admission, so that a big request is not passed over for ever:
+//    but for groups of clients of which nothing runs. For the first of these that does not fit a
+//    group of a client that has more is given up (put_back.h), and the step is planned anew with it
+//    alone.
 //    The blocks that prompts under way still need are not given away.
 // 4. What is left of the step's tokens goes to prompts, in pieces: in equal shares to the clients
 //    that have some (prompt_shares.h), and within a client in the order of admission. Given tokens
@@ -72,6 +75,7 @@ struct RowChunk {
 
 struct StepPlan {
   int32_t preempt = -1;          // the group to give up before planning anew; -1: none
+  int32_t instead = -1;          // the waiting group that gets its room; -1: those that run do
   std::vector<int32_t> admit;    // groups, in order
   std::vector<int32_t> encode;   // groups whose encoder input runs in this step
   std::vector<int32_t> prompts;  // groups with tokens of their prompts in it
@@ -90,7 +94,8 @@ struct PromptTokens {
 
 struct StepOptions {
   int32_t lane = 0;
-  // Running rows below which groups start. One of a client of which nothing runs starts above it.
+  // Running rows below which groups start. One of a client of which nothing runs starts above it,
+  // where fewer clients than this run.
   int32_t width = std::numeric_limits<int32_t>::max();
   PromptTokens prompt_tokens;
 };

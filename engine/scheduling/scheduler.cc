@@ -1,7 +1,11 @@
 #include "engine/scheduling/scheduler.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "engine/scheduling/waiting_order.h"
 
 namespace beamline {
 
@@ -14,10 +18,14 @@ Scheduler::Scheduler(const StepLimits& limits, bool share_prefixes, int32_t orig
 bool Scheduler::PrepareStep(Clock::time_point now, int32_t lane, const ParallelRanges& parallel) {
   num_preempted_ = 0;
   num_cached_tokens_ = 0;
-  for (Plan(now, lane, /*may_admit=*/true, parallel); plan_.preempt >= 0;
-       Plan(now, lane, /*may_admit=*/false, parallel)) {
-    Preempt(*planned_[plan_.preempt]);
+  FindBegun();
+  FindNext(now);
+  for (Plan(now, lane, parallel); plan_.preempt >= 0; Plan(now, lane, parallel)) {
+    Group* const newcomer = plan_.instead >= 0 ? planned_[plan_.instead] : nullptr;
+    Preempt(*planned_[plan_.preempt], newcomer);
     ++num_preempted_;
+    FindBegun();
+    if (newcomer != nullptr) planned_.push_back(newcomer);
   }
   for (const int32_t index : plan_.admit) Admit(*planned_[index], lane, now);
   ++num_steps_;
@@ -26,17 +34,14 @@ bool Scheduler::PrepareStep(Clock::time_point now, int32_t lane, const ParallelR
   return plan_.num_tokens > 0;
 }
 
-void Scheduler::Plan(Clock::time_point now, int32_t lane, bool may_admit,
-                     const ParallelRanges& parallel) {
+void Scheduler::FindBegun() {
   planned_.clear();
   for (const auto& group : groups_.begun()) {
     if (group->running) planned_.push_back(group.get());
   }
-  // Under load most groups wait for rows: no more of them are looked at than there are rows for.
-  const int32_t reserved = num_reserved_rows();
-  const int32_t free_rows = limits_.max_sequences - reserved;
-  const int32_t wanted = std::max(0, width_ - reserved) + kAboveWidth;
-  if (may_admit && free_rows > 0) FindNext(now, std::min(free_rows, wanted));
+}
+
+void Scheduler::Plan(Clock::time_point now, int32_t lane, const ParallelRanges& parallel) {
   if (has_two_angles_) {
     for (Group* const group : planned_) cache_.FollowLength(*group, group->length());
   }
@@ -48,20 +53,21 @@ void Scheduler::Plan(Clock::time_point now, int32_t lane, bool may_admit,
   }
   row_states_.resize(num_rows);
   group_states_.resize(planned_.size());
-  ForRanges(parallel, planned_.size(), [this](size_t begin, size_t end) {
-    for (size_t i = begin; i < end; ++i) WriteState(i);
+  ForRanges(parallel, planned_.size(), [this, now](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) WriteState(i, now);
   });
   PlanStep(group_states_, cache_.pool().num_free(), limits_, plan_,
            {.lane = lane, .width = width_, .prompt_tokens = prompt_tokens_});
 }
 
-void Scheduler::WriteState(size_t planned) {
+void Scheduler::WriteState(size_t planned, Clock::time_point now) {
   Group& group = *planned_[planned];
   RowState* const rows = row_states_.data() + first_rows_[planned];
   for (size_t row = 0; row < group.rows.size(); ++row) rows[row] = StateOf(group, group.rows[row]);
   GroupState& state = group_states_[planned];
   state.running = group.running;
   state.priority = group.rank.priority;
+  if (!group.running) state.priority = WaitingOrder::Aged(group.rank, now);
   state.admission = group.admission;
   state.lane = group.lane;
   state.generates = group.decoder->generates();
@@ -72,15 +78,28 @@ void Scheduler::WriteState(size_t planned) {
   state.rows = {rows, group.rows.size()};
 }
 
-void Scheduler::FindNext(Clock::time_point now, int32_t most) {
+void Scheduler::FindNext(Clock::time_point now) {
+  const size_t num_running = planned_.size();
+  // Under load most groups wait for rows: no more of them are looked at than there are rows for.
+  const int32_t most = std::min(width_, limits_.max_sequences) - num_reserved_rows();
   turns_.Start(groups_.turns(), now);
   for (const auto& group : groups_.begun()) {
     if (!group->running && !group->awaits_results) turns_.Add(*group);
   }
-  for (; most > 0; --most) {
+  for (int32_t i = 0; i < most; ++i) {
     Group* const next = turns_.Next();
     if (next == nullptr) return;
     planned_.push_back(next);
+  }
+  if (num_running > 0 && groups_.clients().size() == 1) return;
+  absl::flat_hash_set<std::string_view> clients;
+  for (const Group* const group : planned_) clients.insert(group->client);
+  if (std::ssize(clients) >= width_) return;
+  const size_t full = planned_.size() + kAboveWidth;
+  for (int32_t i = 0; i < kMostLookedAt && planned_.size() < full; ++i) {
+    Group* const next = turns_.Next();
+    if (next == nullptr) return;
+    if (clients.insert(next->client).second) planned_.push_back(next);
   }
 }
 
@@ -95,9 +114,11 @@ RowState Scheduler::StateOf(const Group& group, Sequence& row) const {
   return state;
 }
 
-void Scheduler::Preempt(Group& group) {
+void Scheduler::Preempt(Group& group, const Group* newcomer) {
   cache_.Release(group);
   group.running = false;
+  if (newcomer == nullptr) return;
+  group.rank.fair_tag = std::max(group.rank.fair_tag, newcomer->rank.fair_tag + 1);
 }
 
 void Scheduler::Admit(Group& group, int32_t lane, Clock::time_point now) {

@@ -27,7 +27,9 @@ class Scheduler {
   // A group whose decoder has one row of at least one token.
   void Add(std::unique_ptr<Group> group) { groups_.Add(std::move(group)); }
   // From the next step on, groups are admitted while fewer rows than this run, at least 1, and the
-  // first of a client's whatever runs; max_sequences of the limits stays the most that run.
+  // first of a client's whatever runs: above the width or, where all rows or blocks are taken, in
+  // the place of a group of a client that has more. max_sequences of the limits stays the most that
+  // run.
   void SetWidth(int32_t width) { width_ = width; }
   // Of the steps from the next one on.
   void SetPromptTokens(const PromptTokens& most) { prompt_tokens_ = most; }
@@ -89,17 +91,22 @@ class Scheduler {
   absl::Status Verify() const;
 
  private:
-  // Groups that are looked at for clients of which nothing runs, beyond those that the width lets
-  // start.
+  // Groups of clients of which nothing runs that a step may admit beyond the width, and groups that
+  // are looked at to find them.
   static constexpr int32_t kAboveWidth = 8;
+  static constexpr int32_t kMostLookedAt = 64;
 
-  void Plan(Clock::time_point now, int32_t lane, bool may_admit, const ParallelRanges& parallel);
+  // To planned_, all that run.
+  void FindBegun();
+  // And those that are the next to be admitted.
+  void FindNext(Clock::time_point now);
+  // Of planned_.
+  void Plan(Clock::time_point now, int32_t lane, const ParallelRanges& parallel);
   // Of a planned group, to group_states_ and row_states_.
-  void WriteState(size_t planned);
-  // Adds those that are the next to be admitted to the planned ones, at most so many.
-  void FindNext(Clock::time_point now, int32_t most);
+  void WriteState(size_t planned, Clock::time_point now);
   RowState StateOf(const Group& group, Sequence& row) const;
-  void Preempt(Group& group);
+  // newcomer: whose turn is before the group's from now on; null: no group's.
+  void Preempt(Group& group, const Group* newcomer);
   void Admit(Group& group, int32_t lane, Clock::time_point now);
 
   StepLimits limits_;

@@ -31,6 +31,11 @@ class WaitingOrder {
     highest_ = std::max(highest_, int64_t{rank.priority});
     lowest_ = std::min(lowest_, int64_t{rank.priority});
   }
+  // A rank's priority with what it has gained by waiting.
+  static int32_t Aged(const WaitingRank& rank, Clock::time_point now) {
+    const int64_t aged = rank.priority + (now - rank.arrival) / kAgeing;
+    return static_cast<int32_t>(std::min<int64_t>(std::numeric_limits<int32_t>::max(), aged));
+  }
   // The moment since which it has the priority 0, or will have: what waits longer has a higher one.
   static Clock::time_point Since(const WaitingRank& rank) {
     return rank.arrival - rank.priority * kAgeing;
