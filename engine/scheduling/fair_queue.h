@@ -60,20 +60,15 @@ class FairQueue {
 
   size_t num_accounts() const { return accounts_.size(); }
   int64_t now() const { return now_; }
-  // What all clients may ask for, from their accounts on, that has its turn before `tag`: tokens,
-  // in whole requests of `each` (>= 1). For up to `most_exact` accounts; beyond, what it is at
-  // most.
-  int64_t RoomBefore(int64_t tag, int64_t each, size_t most_exact) const {
-    if (tag <= now_) return 0;
-    const auto requests = [&](int64_t from) { return (tag - 1 - from) / each + 1; };
-    if (accounts_.size() > most_exact) {
-      return requests(now_) * each * static_cast<int64_t>(accounts_.size());
-    }
-    int64_t room = 0;
+  // Calls `visit` with each client whose account has not come to `tag`, and with the tokens that it
+  // may still ask for before that is its turn: whole requests of `each` (>= 1).
+  template <typename Visit>
+  void VisitRoomBefore(int64_t tag, int64_t each, const Visit& visit) const {
+    if (tag <= now_) return;
     for (const auto& [client, account] : accounts_) {
-      if (account.finish < tag) room += requests(std::max(account.finish, now_)) * each;
+      if (account.finish >= tag) continue;
+      visit(client, ((tag - 1 - std::max(account.finish, now_)) / each + 1) * each);
     }
-    return room;
   }
 
   // How many accounts of clients without a request are kept at most.

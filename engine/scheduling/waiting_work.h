@@ -38,78 +38,75 @@ class WaitingWork {
     ++of.requests;
     Account& account = of.clients[waiter.client];
     account.cost += waiter.cost;
-    account.end = tag + waiter.cost;
     account.input_tokens += waiter.input_tokens;
     ++account.requests;
+    Client& client = clients_[waiter.client];
+    client.cost += waiter.cost;
+    client.end = tag + waiter.cost;
+    ++client.requests;
+    client.arriving.Add(waiter.arrival, waiter.cost);
     input_tokens_ += waiter.input_tokens;
     ++requests_;
     ++arrivals_[waiter.arrival.time_since_epoch().count()];
-    arriving_ = arriving_ * Kept(waiter.arrival) + static_cast<double>(waiter.cost);
-    last_arrival_ = std::max(last_arrival_, waiter.arrival);
+    arriving_.Add(waiter.arrival, waiter.cost);
+    if (arriving_of_.size() < kMostClasses || arriving_of_.contains(waiter.priority)) {
+      arriving_of_[waiter.priority].Add(waiter.arrival, waiter.cost);
+    }
     return tag;
   }
   // It waits no more: it begins. Finish is owed. REQUIRES: it was added.
-  void Begin(const Waiter& waiter) { TakeOut(waiter); }
+  void Begin(const Waiter& waiter) {
+    TakeOut(waiter);
+    ++clients_.find(waiter.client)->second.begun;
+  }
   // A request begins, or a part of it, that has its turn at this tag.
   void BeginTurn(int64_t tag) { turns_.Begin(tag); }
   // One that has begun is over.
-  void Finish(const Waiter& waiter) { turns_.Leave(waiter.client); }
+  void Finish(const Waiter& waiter) {
+    turns_.Leave(waiter.client);
+    const auto client = clients_.find(waiter.client);
+    --client->second.begun;
+    Forget(client);
+  }
   // It is over without having begun. REQUIRES: it was added, and got this tag.
   void Remove(const Waiter& waiter, int64_t tag) {
     TakeOut(waiter);
     turns_.Refund(waiter.client, tag, waiter.cost);
     turns_.Leave(waiter.client);
+    Forget(clients_.find(waiter.client));
   }
 
   // Tokens that have their turn before a request.
   struct Before {
     int64_t waiting = 0;  // of those that wait now
-    // Of those that may come and pass it: a client's second request waits until each other client
-    // has had as much as its first one takes.
+    // Of those that come meanwhile and pass it, as far as they come as they did lately: a client's
+    // second request waits until each other client has had as much as its first one takes.
     int64_t to_come = 0;
   };
-  // Before a new request of this priority and client: all of higher priority, its client's own, and
-  // of others what has an earlier turn; of a request that began before it and ends behind it at
-  // most `most_each`. What priorities gain by waiting is left out.
-  Before Ahead(int32_t priority, const std::string& client,
-               int64_t most_each = std::numeric_limits<int64_t>::max()) const {
-    Before before;
-    for (auto of = classes_.upper_bound(priority); of != classes_.end(); ++of) {
-      before.waiting += of->second.cost;
-    }
-    const int64_t tag = turns_.NextTag(client);
-    const auto found = classes_.find(priority);
-    if (found == classes_.end() || found->second.requests == 0) return before;
-    const Class& own = found->second;
-    const int64_t usual = std::clamp<int64_t>(own.cost / own.requests, 1, most_each);
-    before.to_come = turns_.RoomBefore(tag, usual, kMostExact);
-    const auto account = own.clients.find(client);
-    const int64_t of_own = account == own.clients.end() ? 0 : account->second.cost;
-    before.waiting += of_own;
-    // Clients may invent names, and everybody who comes asks: of many only a bound is told.
-    if (own.clients.size() > kMostExact) {
-      const int64_t each = tag - turns_.now() + usual;
-      const int64_t of_others = own.cost - of_own;
-      const auto others = static_cast<int64_t>(own.clients.size());
-      before.waiting += of_others / others < each ? of_others : others * each;
-      return before;
-    }
-    for (const auto& [name, other] : own.clients) {
-      if (&other != (account == own.clients.end() ? nullptr : &account->second)) {
-        before.waiting += other.Until(tag, most_each);
-      }
-    }
-    return before;
-  }
+  // A request that comes now.
+  struct Newcomer {
+    int32_t priority = 0;
+    std::string client;
+    // Of a request that began to wait before it and ends after it, what counts at most.
+    int64_t most_each = std::numeric_limits<int64_t>::max();
+    // What is served in a second, as far as it is known, and so how far priorities last: nullopt,
+    // for ever (WaitingOrder).
+    std::optional<double> cost_per_second;
+    // Rows that run at once. Where fewer clients have something here, one of which nothing runs
+    // begins at once (Scheduler::SetWidth).
+    int64_t width = 0;
+    Clock::time_point now;
+  };
+  // Its client's own, of others what has an earlier turn, and what higher priorities do before it
+  // has waited as long as they count for.
+  Before Ahead(const Newcomer& newcomer) const;
   // Tokens a second that came to wait lately.
-  double arriving(Clock::time_point now) const {
-    return arriving_ * Kept(now) / std::chrono::duration<double>(kMemory).count();
-  }
+  double arriving(Clock::time_point now) const { return arriving_.PerSecond(now); }
 
   // Up to so many clients it is exact for requests of a client's that cost the same; beyond, it may
   // be more.
   static constexpr size_t kMostExact = 256;
-  static constexpr std::chrono::seconds kMemory{1};  // of arriving
+  static constexpr size_t kMostClasses = 64;  // priorities that are looked at
 
   // A limit of requests as the client finds it, `taken` of whose places are taken; and one of their
   // input tokens. A client that waits with several priorities counts as one for each.
@@ -134,22 +131,43 @@ class WaitingWork {
   }
 
  private:
+  // What came lately, counted less the longer ago it came.
+  class Arriving {
+   public:
+    void Add(Clock::time_point at, int64_t cost) {
+      sum_ = sum_ * Kept(at) + static_cast<double>(cost);
+      last_ = std::max(last_, at);
+    }
+    double PerSecond(Clock::time_point now) const {
+      return sum_ * Kept(now) / std::chrono::duration<double>(kMemory).count();
+    }
+
+   private:
+    static constexpr std::chrono::seconds kMemory{1};
+    double Kept(Clock::time_point now) const {
+      if (sum_ == 0 || now <= last_) return 1;
+      return std::exp(-std::chrono::duration<double>(now - last_) /
+                      std::chrono::duration<double>(kMemory));
+    }
+
+    double sum_ = 0;
+    Clock::time_point last_ = Clock::time_point::min();
+  };
+  // What waits of a client with one priority.
   struct Account {
     int64_t cost = 0;
     int64_t requests = 0;
     int64_t input_tokens = 0;
-    int64_t end = 0;  // of the turn of its last one
-
-    // Of its cost, what has its turn at `tag` or before it: whole requests, as if they cost the
-    // same; of one that ends behind it at most `most_each`.
-    int64_t Until(int64_t tag, int64_t most_each) const {
-      const int64_t begin = end - cost;
-      if (tag < begin) return 0;
-      const int64_t each = std::max<int64_t>(1, cost / requests);
-      const int64_t whole = (tag - begin) / each * each;
-      return std::min(cost, whole + std::min(each, most_each));
-    }
   };
+  // What waits of a client, and what runs.
+  struct Client {
+    int64_t cost = 0;
+    int64_t requests = 0;
+    int64_t end = 0;  // of the turn of its last one
+    int64_t begun = 0;
+    Arriving arriving;
+  };
+  using Clients = absl::flat_hash_map<std::string, Client>;
   struct Class {
     int64_t cost = 0;
     int64_t requests = 0;
@@ -175,6 +193,11 @@ class WaitingWork {
     return clients;
   }
 
+  int64_t waiting_cost() const {
+    int64_t cost = 0;
+    for (const auto& [priority, of] : classes_) cost += of.cost;
+    return cost;
+  }
   void TakeOut(const Waiter& waiter) {
     const auto of = classes_.find(waiter.priority);
     of->second.cost -= waiter.cost;
@@ -182,6 +205,9 @@ class WaitingWork {
     const auto account = of->second.clients.find(waiter.client);
     account->second.cost -= waiter.cost;
     account->second.input_tokens -= waiter.input_tokens;
+    Client& client = clients_.find(waiter.client)->second;
+    client.cost -= waiter.cost;
+    --client.requests;
     if (--account->second.requests == 0) of->second.clients.erase(account);
     // One is kept for its memory, as long as that is little.
     if (of->second.clients.empty() &&
@@ -194,18 +220,32 @@ class WaitingWork {
     if (--arrival->second == 0) arrivals_.erase(arrival);
     if (arrivals_.empty() && arrivals_.capacity() > kMostKept) arrivals_ = {};
   }
-  double Kept(Clock::time_point now) const {
-    if (arriving_ == 0 || now <= last_arrival_) return 1;
-    return std::exp(-std::chrono::duration<double>(now - last_arrival_) /
-                    std::chrono::duration<double>(kMemory));
+  void Forget(Clients::iterator client) {
+    if (client->second.requests == 0 && client->second.begun == 0) clients_.erase(client);
+    if (clients_.empty() && clients_.capacity() > kMostKept) clients_ = {};
   }
+  // Of what waits of the client in a class, what has its turn at `tag` or before it: whole
+  // requests, as if they cost the same; of one that ends after it at most `most_each`.
+  int64_t Until(const std::string& client, const Account& of_class, int64_t tag,
+                int64_t most_each) const;
+  // Of what waits and comes with higher priorities, what goes before the newcomer though its turn
+  // is later; `earlier` does anyway. REQUIRES: cost_per_second.
+  int64_t Passing(int64_t waiting, int64_t earlier, const Newcomer& newcomer,
+                  int32_t highest) const;
+  // Of what other clients may ask for before this tag, what comes while it waits for that and for
+  // `ahead`.
+  int64_t ToCome(const Newcomer& newcomer, int64_t tag, int64_t ahead) const;
+  // Of a class, the newcomer's own, and of others what has an earlier turn.
+  int64_t EarlierOf(const Class& of, const Newcomer& newcomer, int64_t tag) const;
 
   static constexpr size_t kMostKept = 128;
+  static constexpr int kMostSteps = 16;  // of ToCome
 
   FairQueue turns_;
   std::map<int32_t, Class> classes_;  // by priority
-  double arriving_ = 0;               // tokens, each counted less the longer ago it came
-  Clock::time_point last_arrival_ = Clock::time_point::min();
+  Clients clients_;                   // that have something here, or have begun something
+  Arriving arriving_;
+  std::map<int32_t, Arriving> arriving_of_;  // priorities, of no more than kMostClasses
   int64_t input_tokens_ = 0;
   int64_t requests_ = 0;
   // How many came at each time. Whoever asks for the oldest asks seldom.

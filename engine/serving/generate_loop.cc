@@ -59,6 +59,7 @@ void GenerateLoop::Run() {
 
 void GenerateLoop::SetWidth(int32_t width) {
   scheduler_.SetWidth(width);
+  stats().width = width;
   const int64_t ready = stats().running_sequences + int64_t{scheduler_.num_waiting()};
   const auto next = static_cast<int32_t>(std::min<int64_t>(width, ready));
   const auto pace = width_.PaceOf(width), next_pace = width_.PaceOf(next);

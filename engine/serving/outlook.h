@@ -12,9 +12,8 @@ namespace beamline {
 struct Outlook {
   // Of the cost that waits, what has its turn before it.
   int64_t cost_ahead = 0;
-  // What may come later and still has its turn before it, and what comes in a second.
+  // What comes later and still has its turn before it.
   int64_t cost_to_come = 0;
-  double cost_arriving = 0;
   // The cost that all replicas serve in a second; nullopt: not known of one of them, which may
   // have room.
   std::optional<double> cost_per_second;
@@ -29,11 +28,7 @@ struct Outlook {
   std::optional<double> queue_seconds() const {
     if (cost_ahead <= 0) return 0;
     if (!cost_per_second.has_value()) return std::nullopt;
-    const auto ahead = static_cast<double>(cost_ahead);
-    const double all = (ahead + static_cast<double>(cost_to_come)) / *cost_per_second;
-    // While w seconds pass, no more than w * cost_arriving comes.
-    const double spare = *cost_per_second - cost_arriving;
-    return spare > 0 ? std::min(all, ahead / spare) : all;
+    return static_cast<double>(cost_ahead + cost_to_come) / *cost_per_second;
   }
   // What it must leave of its deadline behind its turn: its own time, and that of longer ones,
   // which would else find no room where it does.

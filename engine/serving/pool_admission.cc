@@ -29,19 +29,20 @@ Outlook ReplicaPool::Expect(const Asker& asker, const Demand& demand,
   Outlook outlook;
   if (waiting_.Look([](const WaitingWork& work) { return work.empty(); })) return outlook;
   const Clock::time_point now = when.has_value() ? *when : Clock::now();
-  int64_t most_each = 0;
-  AddService(demand, now, outlook, most_each);
+  WaitingWork::Newcomer newcomer = {
+      .priority = asker.priority, .client = asker.client, .most_each = 0, .now = now};
+  AddService(demand, now, outlook, newcomer);
+  if (asker.is_last) newcomer.width = 0;
   waiting_.Look([&](const WaitingWork& work) {
-    const WaitingWork::Before before = work.Ahead(asker.priority, asker.client, most_each);
+    const WaitingWork::Before before = work.Ahead(newcomer);
     outlook.cost_ahead = before.waiting;
     outlook.cost_to_come = before.to_come;
-    outlook.cost_arriving = work.arriving(now);
   });
   return outlook;
 }
 
 void ReplicaPool::AddService(const Demand& demand, Clock::time_point now, Outlook& outlook,
-                             int64_t& most_each) const {
+                             WaitingWork::Newcomer& newcomer) const {
   std::lock_guard lock(mutex_);
   double sum = 0;
   bool all_known = true;
@@ -59,15 +60,17 @@ void ReplicaPool::AddService(const Demand& demand, Clock::time_point now, Outloo
     sum += rate.value_or(0);
     const double seconds = service.SecondsForNew(1, now);
     fastest = std::min(fastest.value_or(seconds), seconds);
-    most_each = std::max(most_each, service.LongCost());
+    newcomer.most_each = std::max(newcomer.most_each, service.LongCost());
+    newcomer.width += slot.replica->stats().width;
   }
   if (all_known && sum > 0) outlook.cost_per_second = sum;
+  newcomer.cost_per_second = outlook.cost_per_second;
   outlook.service_seconds = fastest.value_or(0) * static_cast<double>(demand.steps);
   outlook.longer_seconds = fastest.value_or(0) * refused_length_.steps(now);
 }
 
 Outlook ReplicaPool::ExpectBehindAll(Clock::time_point now) const {
-  const Asker last = {.priority = std::numeric_limits<int32_t>::min()};
+  const Asker last = {.priority = std::numeric_limits<int32_t>::min(), .is_last = true};
   return Expect(last, {}, now);
 }
 

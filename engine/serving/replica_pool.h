@@ -35,6 +35,7 @@ struct Asker {
   std::string client;
   std::optional<Clock::time_point> deadline;
   Clock::time_point arrival;
+  bool is_last = false;  // behind all that wait
 };
 
 // What is asked for, as far as it is known.
@@ -146,7 +147,7 @@ class ReplicaPool {
   void Route(std::unique_ptr<JobType> job, std::span<const Beginning> beginnings);
   // What the replicas serve, and the cost above which a request is a long one.
   void AddService(const Demand& demand, Clock::time_point now, Outlook& outlook,
-                  int64_t& most_each) const;
+                  WaitingWork::Newcomer& newcomer) const;
   absl::Status TooManyTokens(int64_t tokens, int64_t sum) const;
   std::vector<ReplicaView> Views() const;  // REQUIRES: mutex_
   // Of those that are up; nullopt: none. REQUIRES: mutex_.

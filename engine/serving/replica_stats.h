@@ -17,6 +17,7 @@ struct ReplicaStats {
   StepRate rate;
   ServiceRate service;
   std::atomic<int64_t> running_sequences = 0;
+  std::atomic<int64_t> width = 0;  // sequences below which one more begins; 0: of no meaning
   std::atomic<int64_t> used_blocks = 0;
   std::atomic<int64_t> total_blocks = 0;
   std::atomic<uint64_t> steps = 0;

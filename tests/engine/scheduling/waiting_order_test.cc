@@ -109,16 +109,20 @@ TEST(FairQueueTest, WhatEndsWaitingIsGivenBack) {
 
 TEST(FairQueueTest, TheRoomBeforeATagIsWhatOthersMayAskFor) {
   FairQueue queue;
-  EXPECT_EQ(queue.RoomBefore(100, 5, 9), 0);
+  const auto room = [&](int64_t tag, int64_t each) {
+    int64_t sum = 0;
+    queue.VisitRoomBefore(tag, each, [&](const std::string&, int64_t of_one) { sum += of_one; });
+    return sum;
+  };
+  EXPECT_EQ(room(100, 5), 0);
   queue.Enter("a", 30);
   queue.Enter("b", 100);
-  EXPECT_EQ(queue.RoomBefore(100, 1, 9), 70);
-  EXPECT_EQ(queue.RoomBefore(100, 50, 9), 2 * 50);
+  EXPECT_EQ(room(100, 1), 70);
+  EXPECT_EQ(room(100, 50), 2 * 50);
   queue.Begin(40);
-  EXPECT_EQ(queue.RoomBefore(100, 1, 9), 60);
-  EXPECT_EQ(queue.RoomBefore(100, 30, 9), 2 * 30);
-  EXPECT_EQ(queue.RoomBefore(40, 5, 9), 0);
-  EXPECT_EQ(queue.RoomBefore(100, 1, 1), 2 * 60);
+  EXPECT_EQ(room(100, 1), 60);
+  EXPECT_EQ(room(100, 30), 2 * 30);
+  EXPECT_EQ(room(40, 5), 0);
 }
 
 TEST(FairQueueTest, NothingIsLeftWhenNoRequestIs) {

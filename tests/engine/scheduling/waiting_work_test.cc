@@ -25,7 +25,7 @@ Waiter Of(const std::string& client, int64_t cost, int32_t priority = 0) {
 }
 
 int64_t Waiting(const WaitingWork& work, const std::string& client, int32_t priority = 0) {
-  return work.Ahead(priority, client).waiting;
+  return work.Ahead({.priority = priority, .client = client}).waiting;
 }
 
 TEST(WaitingWorkTest, OfOneClientAllThatWaitsGoesBefore) {
@@ -34,7 +34,7 @@ TEST(WaitingWorkTest, OfOneClientAllThatWaitsGoesBefore) {
   const int64_t first = work.Add(Of("a", 10));
   work.Add(Of("a", 20));
   EXPECT_EQ(Waiting(work, "a"), 30);
-  EXPECT_EQ(work.Ahead(0, "a").to_come, 0);
+  EXPECT_EQ(work.Ahead({.client = "a"}).to_come, 0);
   work.Remove(Of("a", 10), first);
   EXPECT_EQ(Waiting(work, "a"), 20);
 }
@@ -53,26 +53,26 @@ TEST(WaitingWorkTest, OthersMayComeAndGoBeforeAClientsSecondRequest) {
   WaitingWork work;
   for (int i = 0; i < 9; ++i) work.Add(Of(std::to_string(i), 10));
   const int64_t tag = work.Add(Of("a", 100));
-  EXPECT_EQ(work.Ahead(0, "new").to_come, 0);
+  EXPECT_EQ(work.Ahead({.client = "new"}).to_come, 0);
   EXPECT_EQ(Waiting(work, "a"), 9 * 10 + 100);
   // Each up to where this one's turn is, in whole usual requests: (9 * 10 + 100) / 10.
-  EXPECT_EQ(work.Ahead(0, "a").to_come, 9 * 5 * 19);
-  EXPECT_EQ(work.Ahead(0, "a", /*most_each=*/4).to_come, 9 * 23 * 4);
+  EXPECT_EQ(work.Ahead({.client = "a"}).to_come, 9 * 5 * 19);
+  EXPECT_EQ(work.Ahead({.client = "a", .most_each = 4}).to_come, 9 * 23 * 4);
   // What a client has had counts when nothing of it waits any more.
   work.Begin(Of("a", 100));
   work.BeginTurn(tag);
   EXPECT_EQ(Waiting(work, "a"), 9 * 10);
-  EXPECT_EQ(work.Ahead(0, "a").to_come, 9 * 90);
+  EXPECT_EQ(work.Ahead({.client = "a"}).to_come, 9 * 90);
   work.Finish(Of("a", 100));
-  EXPECT_EQ(work.Ahead(0, "a").to_come, 9 * 90);
+  EXPECT_EQ(work.Ahead({.client = "a"}).to_come, 9 * 90);
 }
 
 TEST(WaitingWorkTest, OfALongRequestOnlyAPartIsBefore) {
   WaitingWork work;
   work.Add(Of("long", 1000000));
   EXPECT_EQ(Waiting(work, "a"), 1000000);
-  EXPECT_EQ(work.Ahead(0, "a", /*most_each=*/50).waiting, 50);
-  EXPECT_EQ(work.Ahead(0, "long", /*most_each=*/50).waiting, 1000000);
+  EXPECT_EQ(work.Ahead({.client = "a", .most_each = 50}).waiting, 50);
+  EXPECT_EQ(work.Ahead({.client = "long", .most_each = 50}).waiting, 1000000);
 }
 
 // Played through: requests of a client's that cost the same are told exactly.
@@ -119,7 +119,7 @@ TEST(WaitingWorkTest, OfManyClientsABoundIsTold) {
     }
     EXPECT_GE(Waiting(work, "0"), exact);
     EXPECT_LE(Waiting(work, "0"), sum);
-    EXPECT_GE(work.Ahead(0, "0").to_come, 0);
+    EXPECT_GE(work.Ahead({.client = "0"}).to_come, 0);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -28,6 +29,7 @@
 namespace beamline::overload_simulation {
 
 struct Counts {
+  int asked_of_others = 0, refused_of_others = 0;  // than the first client
   int asked = 0, refused = 0, refused_first = 0, answered = 0, late = 0, hopeless = 0;
   double asked_steps = 0, answered_steps = 0;  // which the requests take, in all
   int asked_long = 0, answered_long = 0;       // of the longest tenth
@@ -35,11 +37,18 @@ struct Counts {
   double wasted = 0;                           // of these, those of requests that ended late
   std::vector<double> served;                  // by client: what its answers cost
   std::vector<std::vector<double>> times;      // by client: seconds until its answers
+  struct Wait {
+    double told = 0, real = 0;  // seconds
+    int32_t priority = 0;
+    bool has_deadline = false;
+  };
+  std::vector<Wait> waits;  // of those that began and had been told
 };
 
 struct SimulatedJob : Job<EncodeSink, EncodeResult> {
   int64_t true_steps = 1, computed = 0;
   size_t client_number = 0;
+  bool running = false;
   int64_t used_tokens() const { return 0; }
   void Expire(Clock::time_point) { Answer(OverdueError()); }
 };
@@ -66,6 +75,9 @@ struct Scenario {
   bool honest = false;     // none of them does
   double greed = 0;  // the share of all requests that the first client makes, beside its turns
   int64_t max_waiting = 1 << 30;
+  int32_t max_priority = 0;     // 0 to this, uniformly
+  int32_t greedy_priority = 0;  // the first client's, where that is more
+  double deadline_share = 1;
 };
 
 class Simulation {
@@ -117,24 +129,42 @@ class Simulation {
     counts_.asked_long += IsLong(*job) ? 1 : 0;
     job->steps = scenario_.honest || random_() % 2 == 0 ? job->true_steps : 2 * job->true_steps;
     job->cost = job->steps;
-    if (scenario_.deadline.has_value()) job->deadline = at + Duration(*scenario_.deadline);
+    if (scenario_.max_priority > 0) {
+      job->rank.priority =
+          static_cast<int32_t>(random_() % static_cast<uint64_t>(scenario_.max_priority + 1));
+    }
+    if (job->client_number == 0) {
+      job->rank.priority = std::max(job->rank.priority, scenario_.greedy_priority);
+    } else {
+      ++counts_.asked_of_others;
+    }
+    if (scenario_.deadline.has_value() &&
+        (scenario_.deadline_share >= 1 ||
+         std::generate_canonical<double, 53>(random_) < scenario_.deadline_share)) {
+      job->deadline = at + Duration(*scenario_.deadline);
+    }
     Outlook outlook;
-    waiting_.Look([&](const WaitingWork& work) {
-      const auto before = work.Ahead(0, job->client, rate_.LongCost());
-      outlook.cost_ahead = before.waiting;
-      outlook.cost_to_come = before.to_come;
-      outlook.cost_arriving = work.arriving(at);
-    });
     outlook.cost_per_second = rate_.cost_per_second(at);
     if (!outlook.cost_per_second.has_value()) {
       outlook.cost_per_second = rate_.expected_cost_per_second();
       outlook.rate_is_expected = true;
     }
+    waiting_.Look([&](const WaitingWork& work) {
+      const auto before = work.Ahead({.priority = job->rank.priority,
+                                      .client = job->client,
+                                      .most_each = rate_.LongCost(),
+                                      .cost_per_second = outlook.cost_per_second,
+                                      .width = last_width_,
+                                      .now = at});
+      outlook.cost_ahead = before.waiting;
+      outlook.cost_to_come = before.to_come;
+    });
     const double per_step = rate_.SecondsForNew(1, at);
     outlook.service_seconds = per_step * static_cast<double>(job->steps);
     outlook.longer_seconds = per_step * refused_length_.steps(at);
     if (job->deadline.has_value() && !outlook.Meets(*scenario_.deadline)) {
       ++counts_.refused;
+      if (job->client_number != 0) ++counts_.refused_of_others;
       if (outlook.service_seconds <= Outlook::kShare * *scenario_.deadline) {
         refused_length_.Add(job->steps, at);
       }
@@ -142,13 +172,16 @@ class Simulation {
       EXPECT_GT(outlook.RetryAfter(*scenario_.deadline), 0);
       return;
     }
+    if (outlook.queue_seconds().has_value()) {
+      job->expected_queue = Duration(*outlook.queue_seconds());
+    }
     auto entered = WaitingCount::Enter(waiting_, scenario_.max_waiting, job->client);
     if (!entered.has_value()) {
       ++counts_.refused;
       return;
     }
     job->waiting = *std::move(entered);
-    job->waiting.Describe({0, job->client, job->cost, 0, at}, 1 << 30);
+    job->waiting.Describe({job->rank.priority, job->client, job->cost, 0, at}, 1 << 30);
     job->work = WorkShare(work_, job->cost);
     jobs_.Add(std::move(job));
   }
@@ -158,7 +191,7 @@ class Simulation {
     const auto look = [&] {
       running.clear(), waiting.clear();
       for (const auto& job : jobs_.jobs()) {
-        if (!job->done) (job->begun() ? running : waiting).push_back(job.get());
+        if (!job->done) (job->running ? running : waiting).push_back(job.get());
       }
     };
     look();
@@ -167,16 +200,13 @@ class Simulation {
     look();
     const int32_t most = width_.Within(ends.step_seconds, scenario_.max_width);
     const auto width = static_cast<size_t>(most);
+    last_width_ = most;
     Expect(most, static_cast<int32_t>(std::min(width, running.size() + waiting.size())));
     WaitingOrder order(now_);
     for (const SimulatedJob* job : waiting) order.Add(job->rank);
     std::ranges::stable_sort(waiting,
                              [&](const auto* a, const auto* b) { return order(a->rank, b->rank); });
-    size_t admitted = 0;
-    while (running.size() < width && admitted < waiting.size()) {
-      jobs_.Begin(*waiting[admitted], now_);
-      running.push_back(waiting[admitted++]);
-    }
+    const size_t left = waiting.size() - Admit(width, waiting, running);
     if (running.empty()) {  // the time of an arrival
       const double gap = Exponential(1 / scenario_.requests_per_second);
       now_ += Duration(gap);
@@ -190,7 +220,7 @@ class Simulation {
     const Clock::time_point begin = now_;
     now_ += Duration(seconds);
     width_.AddStep(rows, rows, seconds);
-    ServiceRate::Step step = {.seconds = seconds, .left_waiting = admitted < waiting.size()};
+    ServiceRate::Step step = {.seconds = seconds, .left_waiting = left > 0};
     for (SimulatedJob* job : running) {
       ++job->computed;
       ++counts_.work;
@@ -218,6 +248,49 @@ class Simulation {
     }
     jobs_.EndOverdue(now_, rate_, /*may_give_up=*/false);
     jobs_.RemoveDone([](std::unique_ptr<SimulatedJob>) {});
+  }
+
+  // As the scheduler and its planner. Returns how many began.
+  size_t Admit(size_t width, const std::vector<SimulatedJob*>& waiting,
+               std::vector<SimulatedJob*>& running) {
+    std::map<size_t, int> of_clients;
+    for (const SimulatedJob* job : running) ++of_clients[job->client_number];
+    size_t admitted = 0;
+    for (SimulatedJob* job : waiting) {
+      const bool is_new = !of_clients.contains(job->client_number);
+      if (running.size() >= width && of_clients.size() >= width) break;
+      if (running.size() >= width && !is_new) continue;
+      if (running.size() == static_cast<size_t>(scenario_.max_width) &&
+          !PutBackOne(*job, of_clients, running)) {
+        break;
+      }
+      if (!job->begun() && job->expected_queue.count() >= 0) {
+        counts_.waits.push_back({std::chrono::duration<double>(job->expected_queue).count(),
+                                 std::chrono::duration<double>(now_ - job->rank.arrival).count(),
+                                 job->rank.priority, job->deadline.has_value()});
+      }
+      jobs_.Begin(*job, now_);
+      job->running = true;
+      ++of_clients[job->client_number];
+      running.push_back(job);
+      ++admitted;
+    }
+    return admitted;
+  }
+  // Of the client that runs the most, the last one.
+  bool PutBackOne(const SimulatedJob& newcomer, std::map<size_t, int>& of_clients,
+                  std::vector<SimulatedJob*>& running) {
+    const auto most = std::ranges::max_element(
+        of_clients, [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (most->second < 2) return false;
+    const auto last = std::find_if(running.rbegin(), running.rend(), [&](const auto* job) {
+      return job->client_number == most->first;
+    });
+    (*last)->running = false;
+    (*last)->rank.fair_tag = std::max((*last)->rank.fair_tag, newcomer.rank.fair_tag + 1);
+    --most->second;
+    running.erase(std::next(last).base());
+    return true;
   }
 
   // As GenerateLoop::SetWidth.
@@ -258,6 +331,7 @@ class Simulation {
   RunningWidth width_;
   JobList<SimulatedJob> jobs_;
   double stall_ = 0;
+  int32_t last_width_ = 0;
 };
 
 }  // namespace beamline::overload_simulation
