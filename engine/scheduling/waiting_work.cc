@@ -57,7 +57,7 @@ WaitingWork::Before WaitingWork::Ahead(const Newcomer& newcomer) const {
   const int32_t highest = std::max(newcomer.priority, classes_.rbegin()->first);
   const double rate = newcomer.cost_per_second.value_or(0);
   // Of higher priorities, what has its turn later and goes first all the same.
-  int64_t passing = 0;
+  int64_t passing = 0, higher = 0;
   size_t looked_at = 0;
   for (auto of = classes_.rbegin(); of != classes_.rend() && looked_at < kMostClasses;
        ++of, ++looked_at) {
@@ -70,9 +70,13 @@ WaitingWork::Before WaitingWork::Ahead(const Newcomer& newcomer) const {
     if (of->first < newcomer.priority && rate <= 0) break;
     const int64_t earlier = EarlierOf(of->second, newcomer, tag);
     before.waiting += earlier;
-    if (of->first > newcomer.priority) passing += of->second.cost - earlier;
+    if (of->first > newcomer.priority) {
+      passing += of->second.cost - earlier;
+      higher += of->second.cost;
+    }
   }
-  before.waiting += rate > 0 ? Passing(passing, before.waiting, newcomer, highest) : passing;
+  before.waiting +=
+      rate > 0 ? Passing(passing, higher, before.waiting, newcomer, highest) : passing;
   before.to_come = ToCome(newcomer, tag, before.waiting);
   return before;
 }
@@ -127,14 +131,16 @@ int64_t WaitingWork::ToCome(const Newcomer& newcomer, int64_t tag, int64_t ahead
   return static_cast<int64_t>(std::max(0.0, wait * rate - before));
 }
 
-int64_t WaitingWork::Passing(int64_t waiting, int64_t earlier, const Newcomer& newcomer,
-                             int32_t highest) const {
+int64_t WaitingWork::Passing(int64_t waiting, int64_t higher, int64_t earlier,
+                             const Newcomer& newcomer, int32_t highest) const {
   const double seconds = SecondsOfPriority(highest, newcomer.priority);
   const double rate = *newcomer.cost_per_second, most = rate * seconds;
   double coming = 0;  // in a second
   for (auto of = arriving_of_.upper_bound(newcomer.priority); of != arriving_of_.end(); ++of) {
     coming += of->second.PerSecond(newcomer.now);
   }
+  // (What has its turn earlier is ToCome's.)
+  if (higher > 0) coming *= static_cast<double>(waiting) / static_cast<double>(higher);
   // While it waits as much comes, until its own priority is as high.
   const auto there = static_cast<double>(waiting);
   const double all = static_cast<double>(earlier) + std::min(there, most);

@@ -229,8 +229,9 @@ class WaitingWork {
   int64_t Until(const std::string& client, const Account& of_class, int64_t tag,
                 int64_t most_each) const;
   // Of what waits and comes with higher priorities, what goes before the newcomer though its turn
-  // is later; `earlier` does anyway. REQUIRES: cost_per_second.
-  int64_t Passing(int64_t waiting, int64_t earlier, const Newcomer& newcomer,
+  // is later: `waiting` of the `higher` that is there, while `earlier` goes before it anyway.
+  // REQUIRES: cost_per_second.
+  int64_t Passing(int64_t waiting, int64_t higher, int64_t earlier, const Newcomer& newcomer,
                   int32_t highest) const;
   // Of what other clients may ask for before this tag, what comes while it waits for that and for
   // `ahead`.

@@ -113,6 +113,29 @@ class Simulation {
     return mean * std::exponential_distribution<double>()(random_);
   }
 
+  // As ReplicaPool::Expect.
+  Outlook ExpectOf(const SimulatedJob& job, Clock::time_point at) {
+    Outlook outlook;
+    outlook.cost_per_second = rate_.cost_per_second(at);
+    if (!outlook.cost_per_second.has_value()) {
+      outlook.cost_per_second = rate_.expected_cost_per_second();
+      outlook.rate_is_expected = true;
+    }
+    waiting_.Look([&](const WaitingWork& work) {
+      const auto before = work.Ahead({.priority = job.rank.priority,
+                                      .client = job.client,
+                                      .most_each = rate_.LongCost(),
+                                      .cost_per_second = outlook.cost_per_second,
+                                      .width = last_width_,
+                                      .now = at});
+      outlook.cost_ahead = before.waiting;
+      outlook.cost_to_come = before.to_come;
+    });
+    const double per_step = rate_.SecondsForNew(1, at);
+    outlook.service_seconds = per_step * static_cast<double>(job.steps);
+    outlook.longer_seconds = per_step * refused_length_.steps(at);
+    return outlook;
+  }
   void Arrive(Clock::time_point at) {
     ++counts_.asked;
     auto job = std::make_unique<SimulatedJob>();
@@ -143,25 +166,7 @@ class Simulation {
          std::generate_canonical<double, 53>(random_) < scenario_.deadline_share)) {
       job->deadline = at + Duration(*scenario_.deadline);
     }
-    Outlook outlook;
-    outlook.cost_per_second = rate_.cost_per_second(at);
-    if (!outlook.cost_per_second.has_value()) {
-      outlook.cost_per_second = rate_.expected_cost_per_second();
-      outlook.rate_is_expected = true;
-    }
-    waiting_.Look([&](const WaitingWork& work) {
-      const auto before = work.Ahead({.priority = job->rank.priority,
-                                      .client = job->client,
-                                      .most_each = rate_.LongCost(),
-                                      .cost_per_second = outlook.cost_per_second,
-                                      .width = last_width_,
-                                      .now = at});
-      outlook.cost_ahead = before.waiting;
-      outlook.cost_to_come = before.to_come;
-    });
-    const double per_step = rate_.SecondsForNew(1, at);
-    outlook.service_seconds = per_step * static_cast<double>(job->steps);
-    outlook.longer_seconds = per_step * refused_length_.steps(at);
+    const Outlook outlook = ExpectOf(*job, at);
     if (job->deadline.has_value() && !outlook.Meets(*scenario_.deadline)) {
       ++counts_.refused;
       if (job->client_number != 0) ++counts_.refused_of_others;
