@@ -103,7 +103,7 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* InferenceService::G
   const auto identity = Enter(services_, Rpc::kGenerateMany, *context, Right::kInference);
   if (!identity.ok()) return new FailedManyCall(ToGrpcStatus(identity.status()));
   auto* call = new GenerateManyCall(services_, CallerOf(*context, *identity));
-  call->Start();
+  call->Start(*context, *identity);
   return call;
 }
 
@@ -112,7 +112,7 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* InferenceService::E
   const auto identity = Enter(services_, Rpc::kEncodeMany, *context, Right::kInference);
   if (!identity.ok()) return new FailedManyCall(ToGrpcStatus(identity.status()));
   auto* call = new EncodeManyCall(services_, CallerOf(*context, *identity));
-  call->Start();
+  call->Start(*context, *identity);
   return call;
 }
 

@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "grpcpp/impl/server_builder_option.h"
 #include "grpcpp/impl/server_builder_plugin.h"
+#include "server/accept/received_bytes.h"
 #include "server/config/server_config.h"
 #include "spdlog/spdlog.h"
 
@@ -72,6 +73,7 @@ std::string_view FirstBytes(const std::shared_ptr<TlsSource>& tls) {
 
 Acceptor::HandOver HandOverTo(Connections& connections) {
   return [&connections](int fd) {  // gRPC closes it
+    NoteConnection(fd);
     Connections::NewConnectionParameters connection;
     connection.fd = fd;
     connections.HandleNewConnection(&connection);

@@ -20,11 +20,13 @@
 #include "server/accept/idle_filter.h"
 #include "server/accept/kick_sparing.h"
 #include "server/accept/poll_turns.h"
+#include "server/accept/received_bytes.h"
 #include "server/accept/send_joining.h"
 #include "server/admission.h"
 #include "server/calls/call_burst.h"
 #include "server/calls/message_budget.h"
 #include "server/health.h"
+#include "server/health_service.h"
 #include "server/http/http_listener.h"
 #include "server/inference_service.h"
 #include "server/listening.h"
@@ -44,6 +46,10 @@ namespace beamline {
 namespace {
 
 constexpr int kSpareStreams = 100;
+// A request of gRPC's health service names a service.
+constexpr int kMostHealthBytes = 4 << 10;
+// For a request that is read while many others are.
+constexpr std::chrono::milliseconds kExtraTime{10'000};
 // After the engine has drained: for last messages to reach their readers.
 constexpr std::chrono::milliseconds kFlushTime{2000};
 // How long last answers may be on their way, and connections may take to close, once no call runs.
@@ -62,7 +68,13 @@ class ServerImpl final : public Server {
         admission_(config.max_concurrent_requests),
         unread_(config.max_unread_bytes),
         room_(config.max_unread_bytes),
-        messages_({.message_bytes = config.max_receive_bytes}, metrics_->messages()),
+        messages_({.bytes = config.max_unfinished_bytes,
+                   .message_bytes = config.max_receive_bytes,
+                   .time = std::chrono::milliseconds(config.unfinished_timeout_ms),
+                   .extra_time = std::min(kExtraTime,
+                                          std::chrono::milliseconds(config.unfinished_timeout_ms)),
+                   .received = &ReceivedBytes},
+                  metrics_->messages()),
         quotas_({.each = {config.tokens_per_second, config.token_burst}}, metrics_->quotas()),
         services_{*engine_,
                   models_,
@@ -146,6 +158,8 @@ class ServerImpl final : public Server {
   std::unique_ptr<Gate> gate_;  // null: everybody may call
   ServiceContext services_;
   InferenceService inference_{services_};
+  HealthService health_service_{services_};
+  HealthService side_health_{services_};  // at health_listen
   ModelsService models_service_{
       services_, has_admin_ ? AdminAccess::kElsewhere : AdminAccess::kNowhere, nullptr};
   std::unique_ptr<InferService> infer_service_;  // null: not answered
@@ -192,6 +206,7 @@ void ServerImpl::Configure(const ServerConfig& config, grpc::ServerBuilder& buil
   }
   builder.RegisterService(&inference_);
   builder.RegisterService(&models_service_);
+  builder.RegisterService(&health_service_);
   if (IsListed(config.protocols, "kserve")) {
     infer_service_ = std::make_unique<InferService>(services_);
     builder.RegisterService(infer_service_.get());
@@ -236,7 +251,7 @@ absl::Status ServerImpl::Listen(const ServerConfig& config) {
   } else {
     WatchTls(&metrics_->connections());
   }
-  grpc::EnableDefaultHealthCheckService(true);
+  grpc::EnableDefaultHealthCheckService(false);  // health_service.h
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   ThinIdleFilter();
@@ -245,7 +260,7 @@ absl::Status ServerImpl::Listen(const ServerConfig& config) {
   connections_ = AddConnections(tls_, builder);
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) return absl::InternalError("gRPC does not start");
-  health_ = std::make_unique<Health>(*server_->GetHealthCheckService(), engine_->Models());
+  health_ = std::make_unique<Health>(health_service_, engine_->Models());
   return absl::OkStatus();
 }
 
@@ -286,10 +301,11 @@ absl::Status ServerImpl::Accept(const ServerConfig& config) {
 absl::Status ServerImpl::ListenForHealth(const ServerConfig& config) {
   if (config.health_listen == "off") return absl::OkStatus();
   BEAMLINE_ASSIGN_OR_RETURN(OpenAddress address, ListenAt("health_listen", config.health_listen));
-  BEAMLINE_ASSIGN_OR_RETURN(
-      health_listener_,
-      SideListener::Start(config, {.address = std::move(address), .has_health = true}));
-  health_->Add(*health_listener_->health());
+  BEAMLINE_ASSIGN_OR_RETURN(health_listener_,
+                            SideListener::Start(config, {.address = std::move(address),
+                                                         .service = &side_health_,
+                                                         .max_receive_bytes = kMostHealthBytes}));
+  health_->Add(side_health_);
   return absl::OkStatus();
 }
 
@@ -320,6 +336,8 @@ absl::Status ServerImpl::ListenForAdmin(const ServerConfig& config) {
                           {.address = std::move(address),
                            .tls = tls_,
                            .service = admin_service_.get(),
+                           .max_receive_bytes = config.max_receive_bytes,
+                           .has_reflection = true,
                            .busy_ports = &admin_->busy_ports()}));  // the other tells health
   return admin_listener_->Accept();
 }

@@ -13,8 +13,6 @@ namespace {
 
 // Of a connection. An operator's program has one or two.
 constexpr int kMostCalls = 100;
-// A request of gRPC's health service names a service.
-constexpr int kMostHealthBytes = 4 << 10;
 // How long the last answers may take to reach their readers.
 constexpr std::chrono::milliseconds kSideCloseTime{100};
 
@@ -24,16 +22,16 @@ absl::StatusOr<std::unique_ptr<SideListener>> SideListener::Start(const ServerCo
                                                                   Options options) {
   std::unique_ptr<SideListener> listener(new SideListener());
   listener->address_ = std::move(options.address);
-  grpc::EnableDefaultHealthCheckService(options.has_health);
+  grpc::EnableDefaultHealthCheckService(false);  // health_service.h
   grpc::ServerBuilder builder;
-  builder.SetMaxReceiveMessageSize(options.service != nullptr ? config.max_receive_bytes
-                                                              : kMostHealthBytes);
+  builder.SetMaxReceiveMessageSize(options.max_receive_bytes);
   builder.SetMaxSendMessageSize(config.max_send_bytes);
   LeaveOutCompression(builder);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostCalls);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, config.handshake_timeout_ms);
-  builder.RegisterService(options.service != nullptr ? options.service : &listener->nothing_);
-  if (options.has_health || !config.identity_file.empty()) LeaveOutReflection(builder);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // as of the server's own address
+  builder.RegisterService(options.service);
+  if (!options.has_reflection || !config.identity_file.empty()) LeaveOutReflection(builder);
   listener->connections_ = AddConnections(options.tls, builder);
   listener->server_ = builder.BuildAndStart();
   if (listener->server_ == nullptr) return absl::InternalError("gRPC does not start");

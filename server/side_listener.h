@@ -7,7 +7,6 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "beamline/v1/models.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "server/accept/acceptor.h"
 #include "server/accept/connection_stats.h"
@@ -22,8 +21,9 @@ class SideListener {
   struct Options {
     OpenAddress address;
     std::shared_ptr<TlsSource> tls;    // null: plain text
-    grpc::Service* service = nullptr;  // outlives the listener
-    bool has_health = false;
+    grpc::Service* service = nullptr;  // the only one; outlives the listener
+    int max_receive_bytes = 0;
+    bool has_reflection = false;  // unless there is an identity_file
     // Of clients whose connections keep their places; null: none do. Outlives the listener.
     const BusyPorts* busy_ports = nullptr;
   };
@@ -36,15 +36,10 @@ class SideListener {
   absl::Status Accept();
 
   const std::string& address() const { return address_.text; }
-  // Null without has_health.
-  grpc::HealthCheckServiceInterface* health() const { return server_->GetHealthCheckService(); }
 
  private:
   SideListener() = default;
 
-  // Of health alone: gRPC starts no server without a method that is not its own. It answers
-  // UNIMPLEMENTED, as if it were not there.
-  v1::Models::CallbackService nothing_;
   OpenAddress address_;
   AcceptorOptions acceptor_options_;
   ConnectionStats connection_stats_;

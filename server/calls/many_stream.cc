@@ -2,15 +2,30 @@
 
 #include <utility>
 
+#include "server/calls/message_gate.h"
+
 namespace beamline {
 
-void ManyStream::Start() { Advance(std::unique_lock(mutex_)); }
+void ManyStream::Start(grpc::CallbackServerContext& context, const std::string& identity) {
+  context_ = &context;
+  message_client_ = MessageClient(context, identity);
+  connection_ = context.peer();
+  Advance(std::unique_lock(mutex_));
+}
 
 void ManyStream::OnReadDone(bool ok) {
+  const bool is_late =
+      !services_.messages->Leave(*this, ok ? static_cast<int64_t>(in_.Length()) : 0);
   bool take = false;
   {
     std::lock_guard lock(mutex_);
-    if (!ok) reads_done_ = true;
+    is_late_ = is_late_ || is_late;
+    if (!ok || is_late) reads_done_ = true;
+    // It is whole after all, and is not taken: the stream says so.
+    if (ok && is_late && !error_.has_value()) {
+      error_ = LateMessage(*services_.messages, MessageBudget::Late::kTooMuch);
+    }
+    ok = ok && !is_late;
     take = ok && !broken_ && !error_.has_value();
     if (take) ++outstanding_;
     any_taken_ = any_taken_ || take;
@@ -139,12 +154,35 @@ void ManyStream::OnCancel() {
   Advance(std::unique_lock(mutex_));
 }
 
+void ManyStream::OnLate(MessageBudget::Late why) {
+  std::unique_lock lock(mutex_);
+  late_is_over_ = true;
+  if (done_) {
+    lock.unlock();
+    delete this;
+    return;
+  }
+  if (!error_.has_value()) error_ = LateMessage(*services_.messages, why);
+  const bool is_busy = outstanding_ > 0 || writing_;
+  if (is_busy && !finished_) {
+    // What has come of the message is kept until the call ends, so nothing is waited for.
+    ++outstanding_;  // the stream does not finish meanwhile
+    lock.unlock();
+    context_->TryCancel();
+    lock.lock();
+    --outstanding_;
+  }
+  Advance(std::move(lock));
+}
+
 void ManyStream::OnDone() {
   {
     std::lock_guard lock(mutex_);
     // A stream that broke may have brought a message that is too large. gRPC refuses it without
     // telling this reactor.
-    if (!any_taken_ && !broken_) whole_.Done();
+    if (!any_taken_ && !broken_ && !error_.has_value()) whole_.Done();
+    done_ = true;
+    if (is_late_ && !late_is_over_) return;
   }
   delete this;
 }
@@ -213,7 +251,10 @@ void ManyStream::Advance(std::unique_lock<std::mutex> lock) {
   // The stream lives until the last operation's reaction, so that nothing is touched after the last
   // one is started, unless it is a read: nobody finishes meanwhile.
   if (finish) return Finish(status);
-  if (read) StartRead(&in_);
+  if (read) {
+    services_.messages->EnterStream(*this, message_client_, connection_);
+    StartRead(&in_);
+  }
   if (write) StartWrite(answer);
   if (!read) return;
   lock.lock();

@@ -4,7 +4,8 @@
 // At most one read and one write are in flight. Reading stops while `max_outstanding` requests have
 // no written answer, some MiB of answers wait, or there is no room for what the next answer will
 // take (answer_room.h), so a client that sends without reading fills its
-// own connection and nothing else. The call ends when the client has sent its last request and
+// own connection and nothing else. A stream whose client keeps too much of messages that are not
+// whole ends (message_budget.h). The call ends when the client has sent its last request and
 // every answer is written, or, once the client takes no more, when every request that runs has
 // ended.
 #pragma once
@@ -22,14 +23,16 @@
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
 #include "server/calls/call_state.h"
+#include "server/calls/message_budget.h"
 
 namespace beamline {
 
-class ManyStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+class ManyStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+                   public MessageBudget::Entry {
  public:
   ManyStream(ServiceContext& services, Rpc rpc) : services_(services), whole_(services, rpc) {}
-  // Begins to read; to be called once, within the service's method.
-  void Start();
+  // Begins to read; to be called once, within the service's method. `identity`: of the caller.
+  void Start(grpc::CallbackServerContext& context, const std::string& identity);
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
@@ -63,6 +66,9 @@ class ManyStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   void AnswerPart(grpc::ByteBuffer part, std::function<void()> written);
 
  private:
+  void OnPlace() override {}  // streams have none
+  void OnLate(MessageBudget::Late why) override;
+
   // As many bytes of answers wait for the client, and it reads no further.
   static constexpr size_t kMostWaitingBytes = 4 << 20;
 
@@ -92,6 +98,9 @@ class ManyStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   void End(Waiting waiting);
 
   ServiceContext& services_;
+  grpc::CallbackServerContext* context_ = nullptr;
+  std::string message_client_;
+  std::string connection_;
   CallState whole_;      // counts a stream that ended in order without a request as one call
   grpc::ByteBuffer in_;  // the read in flight
   // Of whoever takes a request, one at a time:
@@ -115,6 +124,8 @@ class ManyStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   bool reads_done_ = false;
   bool broken_ = false;  // the client takes no more
   bool finished_ = false;
+  // OnLate is called, or is about to be: whichever comes last of it and OnDone deletes the stream.
+  bool is_late_ = false, late_is_over_ = false, done_ = false;
   std::optional<grpc::Status> error_;  // the stream ends with it when all before it is written
 };
 

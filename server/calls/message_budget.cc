@@ -1,6 +1,7 @@
 #include "server/calls/message_budget.h"
 
 #include <algorithm>
+#include <functional>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -12,15 +13,25 @@ constexpr int64_t kFewestPlaces = 32;
 // For connections that have none, so many times the usual places. Their time is short: what they
 // take is bounded by what the network brings in that.
 constexpr int64_t kExtraPlaces = 16;
-// How often the thread looks for those that are late: nothing wakes it for each call.
-constexpr std::chrono::milliseconds kLongestPause{1000};
+// How often the thread looks at what connections keep: as much comes in between at most beyond what
+// may be kept. Nothing wakes it for each call.
+constexpr std::chrono::milliseconds kLongestPause{100};
+// A connection without a read is forgotten after this.
+constexpr std::chrono::seconds kForget{5};
+// How often a connection is looked at whose reads are all young.
+constexpr std::chrono::seconds kRareSample{1};
+// A message of the largest size, twice for each client, must have room.
+constexpr int64_t kFewestMessages = 4;
+// Where too much is kept, so many quarters of what may be are left.
+constexpr int64_t kQuartersLeft = 3;
 
 }  // namespace
 
 MessageBudget::MessageBudget(const Options& options, MessageStats& stats)
     : options_(options),
-      num_places_(
-          std::max(kFewestPlaces, options.bytes / std::max<int64_t>(1, options.message_bytes))),
+      bytes_(std::max(options.bytes, kFewestMessages * options.message_bytes)),
+      num_places_(std::max(kFewestPlaces,
+                           options.bytes / 3 * 2 / std::max<int64_t>(1, options.message_bytes))),
       stats_(stats) {}
 
 MessageBudget::~MessageBudget() {
@@ -33,19 +44,8 @@ MessageBudget::~MessageBudget() {
 }
 
 bool MessageBudget::Enter(Entry& entry, const std::string& client, const std::string& connection) {
-  entry.client_ = client;
-  entry.connection_ = connection;
-  entry.since_ = Clock::now();
   std::lock_guard lock(mutex_);
-  if (!thread_.joinable()) {
-    try {
-      thread_ = std::thread([this] { Run(); });
-    } catch (const std::system_error&) {
-      // The system has no thread left: the next call tries again, and what is late ends later.
-    }
-  }
-  entry.is_in_ = true;
-  entry.in_all_ = all_.insert(all_.end(), &entry);
+  Begin(entry, client, connection);
   if (const Place place = FindPlace(entry); place != Place::kNone) {
     GivePlace(entry, place);
     return true;
@@ -57,10 +57,57 @@ bool MessageBudget::Enter(Entry& entry, const std::string& client, const std::st
   return false;
 }
 
-bool MessageBudget::Leave(Entry& entry) {
+void MessageBudget::EnterStream(Entry& entry, const std::string& client,
+                                const std::string& connection) {
+  std::lock_guard lock(mutex_);
+  entry.is_stream_ = true;
+  Begin(entry, client, connection);
+  ++stats_.streams;
+}
+
+void MessageBudget::Begin(Entry& entry, const std::string& client, const std::string& connection) {
+  if (!thread_.joinable()) {
+    try {
+      thread_ = std::thread([this] { Run(); });
+    } catch (const std::system_error&) {
+      // The system has no thread left: the next call tries again, and what is late ends later.
+    }
+  }
+  const auto now = Clock::now();
+  entry.client_ = client;
+  entry.connection_ = connection;
+  entry.since_ = now;
+  entry.read_since_ = now;
+  entry.is_in_ = true;
+  if (!entry.is_stream_) entry.in_all_ = all_.insert(all_.end(), &entry);
+  Connection& of = connections_[connection];
+  if (of.entries.empty()) {
+    const auto last = of.bytes.last_sample();
+    if (!last.has_value() || now - *last > kRareSample) Sample(connection, of, now);
+  }
+  of.client = client;
+  of.last_use = now;
+  entry.in_connection_ = of.entries.insert(of.entries.end(), &entry);
+  if (std::exchange(resting_, false)) changed_.notify_all();
+}
+
+void MessageBudget::Sample(const std::string& name, Connection& connection, Clock::time_point now) {
+  if (options_.received == nullptr) return;
+  const std::optional<int64_t> received = options_.received(name);
+  if (!received.has_value()) return;
+  std::optional<Clock::time_point> oldest;
+  if (!connection.entries.empty()) oldest = connection.entries.front()->read_since_;
+  connection.bytes.Sample(*received, now, oldest);
+}
+
+bool MessageBudget::Leave(Entry& entry, int64_t bytes) {
   Placed placed;
   {
     std::lock_guard lock(mutex_);
+    if (bytes > 0) {
+      const auto connection = connections_.find(entry.connection_);
+      if (connection != connections_.end()) connection->second.bytes.Deliver(bytes);
+    }
     if (!entry.is_in_) return false;
     TakeOut(entry);
     if (num_waiting_ > 0) placed = PlaceWaiting();
@@ -71,7 +118,7 @@ bool MessageBudget::Leave(Entry& entry) {
 
 bool MessageBudget::Withdraw(Entry& entry) {
   std::lock_guard lock(mutex_);
-  if (!entry.is_in_ || entry.has_place_) return false;
+  if (!entry.is_in_ || entry.has_place_ || entry.is_stream_) return false;
   TakeOut(entry);
   return true;
 }
@@ -107,6 +154,11 @@ void MessageBudget::GivePlace(Entry& entry, Place place) {
 
 void MessageBudget::TakeOut(Entry& entry) {
   entry.is_in_ = false;
+  connections_[entry.connection_].entries.erase(entry.in_connection_);
+  if (entry.is_stream_) {
+    --stats_.streams;
+    return;
+  }
   all_.erase(entry.in_all_);
   placing_.erase(&entry);
   const auto client = clients_.find(entry.client_);
@@ -147,26 +199,109 @@ MessageBudget::Placed MessageBudget::PlaceWaiting() {
   return placed;
 }
 
+void MessageBudget::FindLate(Clock::time_point now, Ending& ending) {
+  for (auto it = all_.begin(); it != all_.end();) {
+    Entry* const entry = *it++;
+    const bool is_extra = entry->has_place_ && entry->is_extra_;
+    const auto time = is_extra ? options_.extra_time : options_.time;
+    if (now - entry->since_ < time || placing_.contains(entry)) continue;
+    ending.emplace_back(entry, entry->has_place_ ? Late::kNotWhole : Late::kNoPlace);
+    TakeOut(*entry);
+  }
+}
+
+void MessageBudget::FindTooMuch(Clock::time_point now, Ending& ending) {
+  struct Use {
+    int64_t kept = 0;
+    std::vector<std::pair<int64_t, Connection*>> connections;
+  };
+  std::map<std::string, Use> clients;
+  int64_t kept = 0;
+  for (auto it = connections_.begin(); it != connections_.end();) {
+    auto& [name, connection] = *it;
+    if (connection.entries.empty()) {
+      it = now - connection.last_use > kForget ? connections_.erase(it) : std::next(it);
+      continue;
+    }
+    const auto last = connection.bytes.last_sample();
+    const bool is_young = now - connection.entries.front()->read_since_ < kLongestPause;
+    if (!is_young || !last.has_value() || now - *last > kRareSample) Sample(name, connection, now);
+    const int64_t own = connection.bytes.kept();
+    if (own > 0) {
+      kept += own;
+      Use& use = clients[connection.client];
+      use.kept += own;
+      use.connections.emplace_back(own, &connection);
+    }
+    ++it;
+  }
+  stats_.bytes = kept;
+  // First of clients that have more than their half, then of those that have the most.
+  std::vector<Use*> most;
+  for (auto& [name, use] : clients) most.push_back(&use);
+  std::ranges::sort(most, std::greater<>(), [](const Use* use) { return use->kept; });
+  for (Use* const use : most) {
+    const bool is_over = use->kept > bytes_ / 2 || kept > bytes_;
+    if (!is_over) break;
+    const int64_t left = std::min(bytes_ / 2, use->kept) / 4 * kQuartersLeft;
+    std::ranges::sort(use->connections, std::greater<>());
+    const int64_t before = use->kept;
+    for (const auto& [own, connection] : use->connections) {
+      if (use->kept <= left) break;
+      EndReads(*connection, std::max<int64_t>(0, own - (use->kept - left)), now, ending);
+      use->kept -= own - connection->bytes.kept();
+    }
+    kept -= before - use->kept;
+  }
+}
+
+void MessageBudget::EndReads(Connection& connection, int64_t most, Clock::time_point now,
+                             Ending& ending) {
+  // Those that have begun lately stay where no more has come since than may be kept.
+  Clock::time_point since = now;
+  for (const int age_ms : {8000, 4000, 2000, 1000, 500}) {
+    const std::chrono::milliseconds age(age_ms);
+    if (connection.bytes.ReceivedSince(now - age) > most) continue;
+    since = now - age;
+    break;
+  }
+  bool is_any_left = false;
+  for (auto it = connection.entries.begin(); it != connection.entries.end();) {
+    Entry* const entry = *it++;
+    if (entry->read_since_ >= since) break;
+    if (placing_.contains(entry)) {
+      is_any_left = true;
+      continue;
+    }
+    ending.emplace_back(entry, Late::kTooMuch);
+    TakeOut(*entry);
+  }
+  if (!is_any_left) connection.bytes.GiveUpBefore(since);
+}
+
+std::chrono::milliseconds MessageBudget::Pause() const {
+  return std::min(kLongestPause, std::max(options_.time / 4, kLongestPause / 10));
+}
+
 void MessageBudget::Run() {
-  const auto pause = std::min(kLongestPause, std::max(options_.time / 4, kLongestPause / 100));
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    changed_.wait_for(lock, pause);
-    const auto now = Clock::now();
-    std::vector<std::pair<Entry*, bool>> late;
-    for (auto it = all_.begin(); it != all_.end();) {
-      Entry* const entry = *it++;
-      const bool is_extra = entry->has_place_ && entry->is_extra_;
-      const auto time = is_extra ? options_.extra_time : options_.time;
-      if (now - entry->since_ < time || placing_.contains(entry)) continue;
-      late.emplace_back(entry, entry->has_place_);
-      TakeOut(*entry);
+    if (connections_.empty()) {
+      resting_ = true;
+      changed_.wait(lock, [this] { return stopping_ || !resting_; });
+    } else {
+      changed_.wait_for(lock, Pause());
     }
-    if (late.empty()) continue;
+    if (stopping_) return;
+    const auto now = Clock::now();
+    Ending ending;
+    FindLate(now, ending);
+    FindTooMuch(now, ending);
+    if (ending.empty()) continue;
     const Placed placed = num_waiting_ > 0 ? PlaceWaiting() : Placed();
-    stats_.late += late.size();
+    stats_.late += ending.size();
     lock.unlock();
-    for (const auto& [entry, had_place] : late) entry->OnLate(had_place);
+    for (const auto& [entry, why] : ending) entry->OnLate(why);
     TellPlaced(placed);
     lock.lock();
   }

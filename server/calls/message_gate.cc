@@ -19,7 +19,8 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, Answer>* StartGated(ServiceContext& se
                                                               const MethodAccess& access,
                                                               grpc::CallbackServerContext* context,
                                                               const typename Gate::Method& method) {
-  const auto identity = access.rpc.has_value()
+  const auto identity = access.is_open ? absl::StatusOr<std::string>("")
+                        : access.rpc.has_value()
                             ? Enter(services, *access.rpc, *context, access.right)
                             : Enter(services, ShownIn(*context), access.right);
   if (!identity.ok()) {
@@ -58,11 +59,17 @@ std::string MessageClient(const grpc::CallbackServerContext& context, const std:
   return std::string(reinterpret_cast<const char*>(&bytes), sizeof(bytes) / 2);
 }
 
-grpc::Status LateMessage(const MessageBudget& budget, bool had_place) {
+grpc::Status LateMessage(const MessageBudget& budget, MessageBudget::Late why) {
   const auto seconds = [](std::chrono::milliseconds time) {
     return std::chrono::duration<double>(time).count();
   };
-  if (had_place) {
+  if (why == MessageBudget::Late::kTooMuch) {
+    return ToGrpcStatus(absl::ResourceExhaustedError(fmt::format(
+        "the request was not whole while its client had too many such requests; accepted: {} bytes "
+        "of them (max_unfinished_bytes), half of it of one client",
+        budget.bytes())));
+  }
+  if (why == MessageBudget::Late::kNotWhole) {
     return ToGrpcStatus(absl::DeadlineExceededError(fmt::format(
         "the request was not whole in time; accepted: {} s, and {} s while many others are not "
         "whole",

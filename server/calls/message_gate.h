@@ -26,8 +26,9 @@ namespace beamline {
 // Who begins a call, as far as it is not for him to say: the identity, else the peer's address, of
 // IPv6 its first 64 bits.
 std::string MessageClient(const grpc::CallbackServerContext& context, const std::string& identity);
-// RESOURCE_EXHAUSTED of a call that found no place in time; DEADLINE_EXCEEDED of one that had one.
-grpc::Status LateMessage(const MessageBudget& budget, bool had_place);
+// RESOURCE_EXHAUSTED of a call that found no place in time, or whose client keeps too much;
+// DEADLINE_EXCEEDED of one whose message was not whole in time.
+grpc::Status LateMessage(const MessageBudget& budget, MessageBudget::Late why);
 
 // What unary calls and streams of answers have in common. Reactor: the method's; Answer: its
 // messages.
@@ -42,7 +43,7 @@ class MessageGate : public grpc::ServerBidiReactor<grpc::ByteBuffer, Answer>,
 
   // The request is not valid where none has come.
   void OnReadDone(bool) override {
-    if (budget_.Leave(*this)) Start();
+    if (budget_.Leave(*this, static_cast<int64_t>(request_.Length()))) Start();
   }
   void OnCancel() override {
     if (budget_.Withdraw(*this)) Start();
@@ -69,7 +70,7 @@ class MessageGate : public grpc::ServerBidiReactor<grpc::ByteBuffer, Answer>,
   static constexpr int kBegun = 1, kCancelled = 2;
 
   void OnPlace() final { this->StartRead(&request_); }
-  void OnLate(bool had_place) final { this->Finish(LateMessage(budget_, had_place)); }
+  void OnLate(MessageBudget::Late why) final { this->Finish(LateMessage(budget_, why)); }
   // Nothing of the method's is called before it has returned, as without a gate.
   void Start() {
     reactor_ = Begin(context_, &request_);
@@ -173,6 +174,7 @@ class StreamGate final
 struct MethodAccess {
   std::optional<Rpc> rpc;
   Right right = Right::kInference;
+  bool is_open = false;  // anybody may, and is asked for nothing
 };
 
 // Handlers for grpc::Service::MarkMethodStreamed, which owns them. `services` outlives them.

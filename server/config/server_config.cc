@@ -355,10 +355,35 @@ std::vector<Setting> ConnectionSettings(ServerConfig& c) {
   };
 }
 
+std::vector<Setting> MessageSettings(ServerConfig& c) {
+  constexpr double kMaxBytes = std::numeric_limits<int32_t>::max();
+  return {
+      {"max_receive_bytes", &c.max_receive_bytes, 1024, kMaxBytes, {}, "largest request message"},
+      {"max_send_bytes", &c.max_send_bytes, 1024, kMaxBytes, {}, "largest answer message"},
+      {"max_unread_bytes",
+       &c.max_unread_bytes,
+       0,
+       int64_t{1} << 50,
+       {},
+       "of unary calls whose answers are not read yet; more are RESOURCE_EXHAUSTED"},
+      {"max_unfinished_bytes",
+       &c.max_unfinished_bytes,
+       0,
+       int64_t{1} << 50,
+       {},
+       "bytes kept of requests that are not whole, half of it of one client; more end them"},
+      {"unfinished_timeout_ms",
+       &c.unfinished_timeout_ms,
+       10,
+       86400000,
+       {},
+       "how long a request of a call with one may take to be whole"},
+  };
+}
+
 }  // namespace
 
 std::vector<Setting> Settings(ServerConfig& c) {
-  constexpr double kMaxBytes = std::numeric_limits<int32_t>::max();
   std::vector<Setting> settings = AddressSettings(c);
   const std::vector<Setting> devices = DeviceSettings(c);
   const std::vector<Setting> own = {
@@ -388,14 +413,6 @@ std::vector<Setting> Settings(ServerConfig& c) {
        1 << 20,
        {},
        "unanswered requests of one GenerateMany or EncodeMany; then it reads no further"},
-      {"max_receive_bytes", &c.max_receive_bytes, 1024, kMaxBytes, {}, "largest request message"},
-      {"max_send_bytes", &c.max_send_bytes, 1024, kMaxBytes, {}, "largest answer message"},
-      {"max_unread_bytes",
-       &c.max_unread_bytes,
-       0,
-       int64_t{1} << 50,
-       {},
-       "of unary calls whose answers are not read yet; more are RESOURCE_EXHAUSTED"},
       {"drain_timeout_ms",
        &c.drain_timeout_ms,
        0,
@@ -414,11 +431,13 @@ std::vector<Setting> Settings(ServerConfig& c) {
   const std::vector<Setting> connections = ConnectionSettings(c);
   const std::vector<Setting> ranks = RankSettings(c);
   const std::vector<Setting> tls = TlsSettings(c);
+  const std::vector<Setting> messages = MessageSettings(c);
   const std::vector<Setting> quotas = QuotaSettings(c);
   settings.insert(settings.end(), tls.begin(), tls.end());
   settings.insert(settings.end(), devices.begin(), devices.end());
   settings.insert(settings.end(), ranks.begin(), ranks.end());
   settings.insert(settings.end(), own.begin(), own.end());
+  settings.insert(settings.end(), messages.begin(), messages.end());
   settings.insert(settings.end(), quotas.begin(), quotas.end());
   settings.insert(settings.end(), logs.begin(), logs.end());
   settings.insert(settings.end(), connections.begin(), connections.end());

@@ -46,8 +46,10 @@ struct ServerConfig {
   int32_t max_receive_bytes = 4 << 20;
   int32_t max_send_bytes = 64 << 20;
   int64_t max_unread_bytes = int64_t{128} << 20;  // of unary calls' answers that are not sent yet
-  int32_t max_connections = 8192;                 // at most what the limit of open files leaves
-  int32_t max_connections_per_peer = 4096;        // of an IPv4 address or a /64 of IPv6
+  int64_t max_unfinished_bytes = int64_t{384} << 20;  // of requests that are not whole
+  int32_t unfinished_timeout_ms = 60000;              // for a request to be whole
+  int32_t max_connections = 8192;                     // at most what the limit of open files leaves
+  int32_t max_connections_per_peer = 4096;            // of an IPv4 address or a /64 of IPv6
   int32_t handshake_timeout_ms = 20000;
   int32_t max_handshakes = 1024;            // in TLS, unfinished at once; a quarter of one address
   int32_t max_connection_idle_ms = 600000;  // 0: for ever

@@ -153,9 +153,14 @@ void Metrics::CollectMessages(std::vector<prometheus::MetricFamily>& families) c
                                 "Calls that have begun and whose request is not whole");
   AddValue(unfinished, {{"state", "reading"}}, static_cast<double>(messages_.reading.load()));
   AddValue(unfinished, {{"state", "waiting"}}, static_cast<double>(messages_.waiting.load()));
+  AddValue(unfinished, {{"state", "streams"}}, static_cast<double>(messages_.streams.load()));
   families.push_back(std::move(unfinished));
+  auto bytes =
+      GaugeFamily("beamline_unfinished_bytes", "Kept of requests that are not whole, an estimate");
+  AddValue(bytes, {}, static_cast<double>(messages_.bytes.load()));
+  families.push_back(std::move(bytes));
   auto late = CounterFamily("beamline_late_requests_total",
-                            "Calls that were ended as their request was not whole in time");
+                            "Calls that were ended as their request was not whole");
   AddValue(late, {}, static_cast<double>(messages_.late.load()));
   families.push_back(std::move(late));
 }

@@ -226,6 +226,74 @@ class Faults(unittest.TestCase):
             self.assertTrue(eventually(lambda: reading("reading") + reading("waiting") == 0))
             self.assert_usual(normal, usual)
 
+    def test_messages_of_streams_that_do_not_end(self):
+        """Streams of requests and health checks, which keep parts of messages of 1 MiB: 100 MiB on one connection."""
+        server = self.serve("--max-unfinished-bytes", str(32 * MIB), models=("embed-en",))
+        normal = self.connect(server)
+        idle = normal.open(INFERENCE + "EncodeMany")
+        usual = self.median_ms(normal)
+        before = server.resident_bytes()
+        body = struct.pack(">BI", 0, MIB) + b"a" * (MIB - 1000)
+        streams = lambda: server.metric('beamline_unfinished_requests{state="streams"')
+        late = lambda: server.metric("beamline_late_requests_total")
+        for path in (INFERENCE + "EncodeMany", INFERENCE + "GenerateMany", "/inference.GRPCInferenceService/ModelStreamInfer",
+                     "/tei.v1.Embed/EmbedStream", "/tei.v1.Tokenize/TokenizeStream", "/grpc.health.v1.Health/Check"):
+            with self.subTest(path):
+                late_before = late()
+                hostile = self.connect(server, source="127.0.0.2")
+                calls = [hostile.open(path) for _ in range(100)]
+                most = 0
+                for some in range(0, len(calls), 10):
+                    hostile.write_in_turns(dict.fromkeys(calls[some:some + 10], body), 0.3)
+                    most = max(most, server.resident_bytes())
+                self.assertTrue(eventually(lambda: late() >= late_before + (1 if "Health" in path else 50)), late() - late_before)
+                self.assertLess(most, before + 64 * MIB)
+                self.assertLess(server.metric("beamline_unfinished_bytes"), 17 * MIB)
+                self.assert_usual(normal, usual)
+                hostile.close()
+                self.assertTrue(eventually(lambda: streams() == 1), streams())
+        # Who kept nothing is not disturbed.
+        normal.write(idle, field(1, "embed-en") + field(2, field(1, "a")) + field(9, "x"), last=True)
+        self.assertIsNotNone(normal.read(idle, TIMEOUT_S))
+        self.assertIsNone(normal.read(idle, TIMEOUT_S))
+
+    def test_messages_that_say_they_are_huge(self):
+        """Of more than may be sent: gRPC looks at the size when it has all of them."""
+        server = self.serve("--max-unfinished-bytes", str(32 * MIB), models=("embed-en",))
+        before = server.resident_bytes()
+        for count, path in enumerate((INFERENCE + "Encode", INFERENCE + "EncodeMany", "/grpc.health.v1.Health/Check"), 1):
+            with self.subTest(path):
+                hostile = self.connect(server)
+                call = hostile.open(path)
+                hostile.send(frame(DATA, 0, call, struct.pack(">BI", 0, 1 << 30)))
+                hostile.leave[0] -= 5
+                hostile.leave[call] = hostile.first_window - 5
+                for _ in range(20):
+                    if not hostile.answers[call][1]:
+                        hostile.write_in_turns({call: bytes(2 * MIB)}, 0.3)
+                self.assertTrue(eventually(lambda: server.metric("beamline_late_requests_total") == count))
+                self.assertIsNone(hostile.read(call, TIMEOUT_S))
+                self.assertLess(server.resident_bytes(), before + 48 * MIB)
+                hostile.close()
+
+    def test_a_request_has_its_time(self):
+        server = self.serve("--unfinished-timeout-ms", "1500", models=("embed-en",))
+        slow = self.connect(server)
+        stream = slow.open(INFERENCE + "EncodeMany")
+        for path in (INFERENCE + "Encode", INFERENCE + "GenerateStream", "/grpc.health.v1.Health/Check"):
+            with self.subTest(path):
+                late = server.metric("beamline_late_requests_total")
+                begin = time.monotonic()
+                call = slow.open(path)
+                slow.send(frame(DATA, 0, call, message(encode_request())[:-1]))
+                self.assertIsNone(slow.read(call, TIMEOUT_S))
+                self.assertGreater(time.monotonic() - begin, 1.4)
+                self.assertLess(time.monotonic() - begin, 10)
+                self.assertEqual(server.metric("beamline_late_requests_total"), late + 1)
+        # A stream has any time for its next message.
+        slow.write(stream, field(1, "embed-en") + field(2, field(1, "a")) + field(9, "x"), last=True)
+        self.assertIsNotNone(slow.read(stream, TIMEOUT_S))
+
     def test_no_request_is_read_of_strangers(self):
         path = os.path.join(self.folder, "identities")
         with open(path, "w", encoding="utf-8") as file:

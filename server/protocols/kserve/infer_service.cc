@@ -221,7 +221,7 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* InferService::Model
   const auto identity = Enter(services_, Rpc::kModelStreamInfer, *context, Right::kInference);
   if (!identity.ok()) return new FailedManyCall(ToGrpcStatus(identity.status()));
   auto* call = new InferStream(services_, CallerOf(*context, *identity));
-  call->Start();
+  call->Start(*context, *identity);
   return call;
 }
 

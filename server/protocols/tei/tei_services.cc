@@ -59,11 +59,11 @@ Unary* StartTokenCall(ServiceContext& services, Rpc rpc, const Context& context,
 }
 
 template <typename Stream>
-Bidi* StartStream(ServiceContext& services, Rpc rpc, const Context& context) {
+Bidi* StartStream(ServiceContext& services, Rpc rpc, Context& context) {
   const auto identity = Enter(services, rpc, context, Right::kInference);
   if (!identity.ok()) return new FailedManyCall(ToGrpcStatus(identity.status()));
   auto* call = new Stream(services, rpc, TeiCallerOf(context, *identity));
-  call->Start();
+  call->Start(context, *identity);
   return call;
 }
 

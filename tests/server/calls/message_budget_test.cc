@@ -5,7 +5,9 @@
 #include <atomic>
 #include <chrono>
 #include <deque>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -18,17 +20,47 @@ using std::chrono::milliseconds;
 
 struct Entry final : MessageBudget::Entry {
   void OnPlace() override { placed = true; }
-  void OnLate(bool had_place) override { late = had_place ? 2 : 1; }
+  void OnLate(MessageBudget::Late why) override { late = static_cast<int>(why); }
+  bool is(MessageBudget::Late why) const { return late == static_cast<int>(why); }
+  bool is_late() const { return late >= 0; }
   std::atomic<bool> placed{false};
-  std::atomic<int> late{0};
+  std::atomic<int> late{-1};
 };
 
 class MessageBudgetTest : public testing::Test {
  protected:
   // 64 places.
   void Make(milliseconds time = milliseconds(600000)) {
-    budget_.emplace(MessageBudget::Options{.bytes = 6400, .message_bytes = 100, .time = time},
+    budget_.emplace(MessageBudget::Options{.bytes = 9600, .message_bytes = 100, .time = time},
                     stats_);
+  }
+  // The same, for what connections keep: 9,600 bytes, which `received_` counts.
+  void MakeWithBytes() {
+    budget_.emplace(
+        MessageBudget::Options{.bytes = 9600,
+                               .message_bytes = 100,
+                               .time = milliseconds(600000),
+                               .received =
+                                   [this](const std::string& connection) {
+                                     std::lock_guard lock(mutex_);
+                                     return std::optional<int64_t>(received_[connection]);
+                                   }},
+        stats_);
+  }
+  void Receive(const std::string& connection, int64_t bytes) {
+    std::lock_guard lock(mutex_);
+    received_[connection] += bytes;
+  }
+  Entry& EnterStream(const std::string& client, const std::string& connection) {
+    entries_.emplace_back();
+    budget_->EnterStream(entries_.back(), client, connection);
+    return entries_.back();
+  }
+  template <typename Condition>
+  static bool Eventually(const Condition& condition) {
+    const auto until = Clock::now() + std::chrono::seconds(20);
+    while (!condition() && Clock::now() < until) std::this_thread::sleep_for(milliseconds(5));
+    return condition();
   }
   // Whether it has a place at once.
   bool Enter(const std::string& client, const std::string& connection) {
@@ -42,11 +74,14 @@ class MessageBudgetTest : public testing::Test {
     return count;
   }
   void TearDown() override {
-    for (Entry& entry : entries_) budget_->Leave(entry);
+    for (Entry& entry : entries_) budget_->Leave(entry, 0);
     EXPECT_EQ(stats_.reading, 0);
+    EXPECT_EQ(stats_.streams, 0);
     EXPECT_EQ(stats_.waiting, 0);
   }
 
+  std::mutex mutex_;
+  std::map<std::string, int64_t> received_;  // guarded by mutex_
   MessageStats stats_;
   std::optional<MessageBudget> budget_;
   std::deque<Entry> entries_;
@@ -85,13 +120,13 @@ TEST_F(MessageBudgetTest, WhoWaitsGetsThePlaceOfOneThatLeaves) {
   Entry& next = entries_.back();
   EXPECT_FALSE(Enter("a", "a1"));
   Entry& last = entries_.back();
-  EXPECT_TRUE(budget_->Leave(entries_[3]));
-  EXPECT_FALSE(budget_->Leave(entries_[3]));  // once
+  EXPECT_TRUE(budget_->Leave(entries_[3], 10));
+  EXPECT_FALSE(budget_->Leave(entries_[3], 0));  // once
   EXPECT_TRUE(waiting.placed);
   EXPECT_FALSE(next.placed);
   EXPECT_FALSE(budget_->Withdraw(waiting));  // it is being read
   EXPECT_TRUE(budget_->Withdraw(next));
-  EXPECT_TRUE(budget_->Leave(waiting));
+  EXPECT_TRUE(budget_->Leave(waiting, 10));
   EXPECT_TRUE(last.placed);
   EXPECT_FALSE(next.placed);
 }
@@ -105,11 +140,66 @@ TEST_F(MessageBudgetTest, WhatIsNotWholeInTimeIsEnded) {
     std::this_thread::sleep_for(milliseconds(5));
   }
   std::this_thread::sleep_for(milliseconds(20));
-  EXPECT_EQ(entries_.front().late, 2);
-  EXPECT_NE(waiting.late, 0);
-  EXPECT_FALSE(budget_->Leave(entries_.front()));
+  EXPECT_TRUE(entries_.front().is(MessageBudget::Late::kNotWhole));
+  EXPECT_TRUE(waiting.is_late());
+  EXPECT_FALSE(budget_->Leave(entries_.front(), 0));
   EXPECT_TRUE(Enter("a", "a1"));
-  EXPECT_TRUE(budget_->Leave(entries_.back()));
+  EXPECT_TRUE(budget_->Leave(entries_.back(), 10));
+}
+
+TEST_F(MessageBudgetTest, StreamsThatWaitForTheirNextMessageTakeNoPlaceAndHaveTime) {
+  Make(milliseconds(50));
+  for (int i = 0; i < 1000; ++i) EnterStream("a", "a1");
+  EXPECT_EQ(stats_.streams, 1000);
+  EXPECT_EQ(Fill("a", "a1"), 30);
+  EXPECT_TRUE(Eventually([this] { return stats_.late >= 31; }));
+  EXPECT_EQ(stats_.streams, 1000);
+}
+
+TEST_F(MessageBudgetTest, ReadsEndWhereAClientKeepsTooMuch) {
+  MakeWithBytes();
+  Entry& other = EnterStream("b", "b1");
+  Entry& small = EnterStream("a", "a2");
+  std::vector<Entry*> large;
+  for (int i = 0; i < 10; ++i) large.push_back(&EnterStream("a", "a1"));
+  Receive("b1", 4000);
+  Receive("a2", 10);
+  Receive("a1", 4700);
+  EXPECT_TRUE(Eventually([this] { return stats_.bytes == 8710; }));
+  std::this_thread::sleep_for(milliseconds(300));
+  EXPECT_EQ(stats_.late, 0);
+  Receive("a1", 200);  // more than half of all
+  EXPECT_TRUE(Eventually([this] { return stats_.late == 10; }));
+  for (Entry* const entry : large) {
+    EXPECT_TRUE(Eventually([&] { return entry->is(MessageBudget::Late::kTooMuch); }));
+  }
+  EXPECT_TRUE(Eventually([this] { return stats_.bytes == 4010; }));
+  EXPECT_FALSE(small.is_late());
+  EXPECT_FALSE(other.is_late());
+}
+
+TEST_F(MessageBudgetTest, ReadsOfOneRequestEndThereToo) {
+  MakeWithBytes();
+  EXPECT_TRUE(Enter("a", "a1"));
+  Entry& normal = EnterStream("a", "a2");
+  Receive("a1", 5000);  // of a message that says it is larger than any may be
+  EXPECT_TRUE(Eventually([this] { return entries_.front().is(MessageBudget::Late::kTooMuch); }));
+  EXPECT_FALSE(normal.is_late());
+}
+
+// Messages that are whole are not kept, whatever they were together.
+TEST_F(MessageBudgetTest, WholeMessagesCountNot) {
+  MakeWithBytes();
+  EnterStream("a", "a1");  // idle all the time
+  Entry& busy = EnterStream("a", "a1");
+  for (int i = 0; i < 200; ++i) {
+    Receive("a1", 1000 + 5 + 9);
+    EXPECT_TRUE(budget_->Leave(busy, 1000));
+    budget_->EnterStream(busy, "a", "a1");
+    std::this_thread::sleep_for(milliseconds(2));
+  }
+  EXPECT_EQ(stats_.late, 0);
+  EXPECT_TRUE(Eventually([this] { return stats_.bytes == 0; }));
 }
 
 TEST_F(MessageBudgetTest, ManyThreadsComeAndGo) {
@@ -131,7 +221,7 @@ TEST_F(MessageBudgetTest, ManyThreadsComeAndGo) {
             for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
             }
             --inside;
-            EXPECT_TRUE(budget_->Leave(*entry));
+            EXPECT_TRUE(budget_->Leave(*entry, 1));
           }
         }
       }
