@@ -83,6 +83,9 @@ absl::StatusOr<AddedTokens> AddedTokens::Make(std::vector<AddedToken> tokens,
   std::stable_sort(made.tokens_.begin(), made.tokens_.end(),
                    [](const AddedToken& a, const AddedToken& b) { return a.special > b.special; });
   std::vector<std::pair<std::string, int32_t>> original, normalized;
+  size_t num_bytes = 0;
+  for (const AddedToken& token : made.tokens_) num_bytes += token.content.size();
+  TextWork work(num_bytes);  // of all of them
   for (size_t i = 0; i < made.tokens_.size(); ++i) {
     AddedToken& token = made.tokens_[i];
     token.decoded = token.content;
@@ -94,7 +97,15 @@ absl::StatusOr<AddedTokens> AddedTokens::Make(std::vector<AddedToken> tokens,
     }
     AlignedText text;
     text.Assign(token.content, 0);
-    if (normalizer != nullptr) BEAMLINE_RETURN_IF_ERROR(normalizer->Normalize(&text));
+    text.set_work(&work);
+    if (normalizer != nullptr) {
+      const absl::Status made_text = normalizer->Normalize(&text);
+      if (!work.status().ok()) {
+        return absl::Status(work.status().code(),
+                            fmt::format("added_tokens: {}", std::string(work.status().message())));
+      }
+      BEAMLINE_RETURN_IF_ERROR(made_text);
+    }
     if (text.has_outgrown()) {
       return absl::InvalidArgumentError(
           fmt::format("added_tokens: the normalizer makes more than {} bytes of \"{}\"",

@@ -219,7 +219,8 @@ void BpeModel::MergeLong(Symbols* symbols) const {
   }
 }
 
-absl::Status BpeModel::Tokenize(std::string_view word, std::vector<WordToken>* tokens) const {
+absl::Status BpeModel::Tokenize(std::string_view word, TextWork&,
+                                std::vector<WordToken>* tokens) const {
   WordCache& cache = WordCache::OfThread();
   if (cache.Find(cache_owner_, word, tokens)) return absl::OkStatus();
   const size_t first = tokens->size();

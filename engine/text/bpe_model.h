@@ -36,7 +36,8 @@ class BpeModel : public TokenModel {
                                                         const BpeMerges& merges, BpeConfig config);
   static absl::StatusOr<std::unique_ptr<TokenModel>> FromJson(const JsonNode& node, bool raw_bytes);
 
-  absl::Status Tokenize(std::string_view word, std::vector<WordToken>* tokens) const override;
+  absl::Status Tokenize(std::string_view word, TextWork&,
+                        std::vector<WordToken>* tokens) const override;
   const Vocabulary& vocabulary() const override { return vocabulary_; }
   std::string_view Name() const override { return "BPE"; }
 

@@ -163,7 +163,8 @@ class MarianTokenizer : public Tokenizer {
         begin += length;
       }
     }
-    for (const SentencePiece& piece : model.Encode(text)) {
+    BEAMLINE_ASSIGN_OR_RETURN(const std::vector<SentencePiece> pieces, model.Encode(text));
+    for (const SentencePiece& piece : pieces) {
       add(piece.text, begin + piece.begin, begin + piece.end);
     }
     return absl::OkStatus();

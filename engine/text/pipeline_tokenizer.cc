@@ -235,7 +235,7 @@ absl::Status PipelineTokenizer::EncodeText(std::string_view text, std::vector<To
     if (!split.work().Spend(static_cast<size_t>(piece.end - piece.begin))) {
       return split.work().status();
     }
-    BEAMLINE_RETURN_IF_ERROR(model_->Tokenize(split.PieceText(piece), &word_tokens));
+    BEAMLINE_RETURN_IF_ERROR(model_->Tokenize(split.PieceText(piece), split.work(), &word_tokens));
     for (const WordToken& token : word_tokens) {
       const int32_t begin = piece.begin + token.begin, end = piece.begin + token.end;
       const ByteRange source = begin < end ? split.Source(begin, end) : ByteRange{begin, begin};

@@ -91,22 +91,23 @@ absl::StatusOr<PrecompiledCharsmap> PrecompiledCharsmap::Parse(std::string_view 
 }
 
 template <typename Visit>
-void PrecompiledCharsmap::ForEachKey(std::string_view text, Visit visit) const {
+size_t PrecompiledCharsmap::ForEachKey(std::string_view text, Visit visit) const {
   size_t node = Offset(units_[0]);
   for (size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<uint8_t>(text[i]);
     node ^= byte;
-    if (byte == 0 || node >= units_.size()) return;
+    if (byte == 0 || node >= units_.size()) return i;
     const uint32_t unit = units_[node];
-    if (Label(unit) != byte) return;
+    if (Label(unit) != byte) return i;
     node ^= Offset(unit);
-    if (node >= units_.size()) return;
+    if (node >= units_.size()) return i;
     if (!HasLeaf(unit)) continue;
     const size_t begin = LeafValue(units_[node]);
-    if (begin >= replacements_.size() || IsContinuationByte(replacements_[begin])) return;
+    if (begin >= replacements_.size() || IsContinuationByte(replacements_[begin])) return i;
     // The replacement ends with its NUL.
-    if (!visit(i + 1, std::string_view(replacements_.data() + begin))) return;
+    if (!visit(i + 1, std::string_view(replacements_.data() + begin))) return i;
   }
+  return text.size();
 }
 
 std::optional<std::string_view> PrecompiledCharsmap::Find(std::string_view chunk) const {
@@ -119,13 +120,15 @@ std::optional<std::string_view> PrecompiledCharsmap::Find(std::string_view chunk
 }
 
 std::optional<std::string_view> PrecompiledCharsmap::FindLongest(std::string_view text,
-                                                                 size_t* length) const {
+                                                                 size_t* length,
+                                                                 TextWork& work) const {
   std::optional<std::string_view> found;
-  ForEachKey(text, [&](size_t key_length, std::string_view replacement) {
+  const size_t num_read = ForEachKey(text, [&](size_t key_length, std::string_view replacement) {
     *length = key_length;
     found = replacement;
-    return true;
+    return work.Spend(replacement.size());  // which were looked through for their end
   });
+  work.Spend(num_read);
   return found;
 }
 

@@ -23,17 +23,18 @@ class PrecompiledCharsmap {
   // too.
   std::optional<std::string_view> Find(std::string_view chunk) const;
   // The replacement of the longest key that `text` begins with, and the key's length; what
-  // SentencePiece itself looks up.
-  std::optional<std::string_view> FindLongest(std::string_view text, size_t* length) const;
+  // SentencePiece itself looks up. What is read is spent of `work`.
+  std::optional<std::string_view> FindLongest(std::string_view text, size_t* length,
+                                              TextWork& work) const;
 
   // Replaces grapheme clusters under six bytes as a whole, else character by character.
   absl::Status Normalize(AlignedText* text) const;
 
  private:
   // Calls visit(length, replacement) for each key that `text` begins with, shortest first, while it
-  // returns true.
+  // returns true. How many bytes it read.
   template <typename Visit>
-  void ForEachKey(std::string_view text, Visit visit) const;
+  size_t ForEachKey(std::string_view text, Visit visit) const;
   // Appends what takes the place of `part`; false, and nothing, when the map has no key for it.
   bool AppendReplacement(std::string_view part, std::vector<CharChange>* out) const;
   // Appends what a grapheme cluster becomes; false when that is the cluster.

@@ -18,6 +18,8 @@ using PieceType = SentencePieceFile::PieceType;
 
 // An unknown character scores this much below the worst piece.
 constexpr float kUnkPenalty = 10.0f;
+// Of TextWork: for a pair that is looked at, of which a text has three a byte at most.
+constexpr size_t kUnitsPerPair = 32;
 
 }  // namespace
 
@@ -88,8 +90,8 @@ double SentencePieceModel::ScoreOf(int32_t id, size_t length) const {
   return static_cast<double>(static_cast<float>(length) * max_score_) - 0.1;
 }
 
-std::vector<SentencePieceModel::Node> SentencePieceModel::FindBestPath(
-    std::string_view text) const {
+absl::StatusOr<std::vector<SentencePieceModel::Node>> SentencePieceModel::FindBestPath(
+    std::string_view text, TextWork& work) const {
   std::vector<Node> nodes(text.size() + 1);
   for (size_t begin = 0; begin < text.size();) {
     const float score_here = nodes[begin].score;
@@ -102,10 +104,11 @@ std::vector<SentencePieceModel::Node> SentencePieceModel::FindBestPath(
     };
     const size_t char_length = std::min(CharLength(text[begin]), text.size() - begin);
     bool has_char = false;
-    trie_.ForEachPrefix(text.substr(begin), [&](size_t length, int32_t id) {
+    const size_t num_read = trie_.ForEachPrefix(text.substr(begin), [&](size_t length, int32_t id) {
       relax(length, ScoreOf(id, length), id);
       has_char |= length == char_length;
     });
+    if (!work.Spend(num_read)) return work.status();
     if (!has_char) relax(char_length, unknown_score_, unknown_id_);
     begin += char_length;
   }
@@ -124,7 +127,8 @@ int32_t SentencePieceModel::NormalPiece(std::string_view text) const {
   return is_normal ? *id : -1;
 }
 
-std::vector<SentencePieceModel::Node> SentencePieceModel::MergePairs(std::string_view text) const {
+absl::StatusOr<std::vector<SentencePieceModel::Node>> SentencePieceModel::MergePairs(
+    std::string_view text, TextWork& work) const {
   struct Symbol {
     int32_t begin = 0, size = 0;  // size 0: merged into the one before it
     int32_t previous = -1, next = -1;
@@ -156,6 +160,7 @@ std::vector<SentencePieceModel::Node> SentencePieceModel::MergePairs(std::string
     consider(static_cast<int32_t>(i) - 1, static_cast<int32_t>(i));
   }
   while (!pairs.empty()) {
+    if (!work.Spend(kUnitsPerPair)) return work.status();
     const Pair best = pairs.top();
     pairs.pop();
     Symbol& left = symbols[static_cast<size_t>(best.left)];
@@ -177,11 +182,14 @@ std::vector<SentencePieceModel::Node> SentencePieceModel::MergePairs(std::string
   return path;
 }
 
-std::vector<SentencePiece> SentencePieceModel::Encode(std::string_view text) const {
-  const SentencePieceNormalizer::Result normalized = normalizer_.Normalize(text);
+absl::StatusOr<std::vector<SentencePiece>> SentencePieceModel::Encode(std::string_view text) const {
+  TextWork work(text.size());
+  BEAMLINE_ASSIGN_OR_RETURN(const SentencePieceNormalizer::Result normalized,
+                            normalizer_.Normalize(text, work));
   const bool merges = file_.model_type == SentencePieceFile::ModelType::kBpe;
-  const std::vector<Node> path =
-      merges ? MergePairs(normalized.text) : FindBestPath(normalized.text);
+  BEAMLINE_ASSIGN_OR_RETURN(
+      const std::vector<Node> path,
+      merges ? MergePairs(normalized.text, work) : FindBestPath(normalized.text, work));
   std::vector<SentencePiece> pieces;
   pieces.reserve(path.size());
   bool after_unknown = false;

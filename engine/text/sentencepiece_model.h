@@ -34,8 +34,9 @@ class SentencePieceModel {
   static absl::StatusOr<std::unique_ptr<SentencePieceModel>> Load(const CheckpointPath& path,
                                                                   bool may_merge = false);
 
-  // REQUIRES: text is valid UTF-8.
-  std::vector<SentencePiece> Encode(std::string_view text) const;
+  // INVALID_ARGUMENT when the file asks for more than a text is worth (text_work.h), or why a
+  // StopCheck of this thread says that it is to stop. REQUIRES: text is valid UTF-8.
+  absl::StatusOr<std::vector<SentencePiece>> Encode(std::string_view text) const;
 
   // kUnknown for pieces that the model does not have, too.
   PieceKind KindOf(std::string_view piece) const;
@@ -61,9 +62,9 @@ class SentencePieceModel {
 
   SentencePieceModel() = default;
   absl::Status Index(const std::string& path);
-  std::vector<Node> FindBestPath(std::string_view text) const;
+  absl::StatusOr<std::vector<Node>> FindBestPath(std::string_view text, TextWork& work) const;
   // The same of a model that merges: the pair of the best score first, the leftmost of equal ones.
-  std::vector<Node> MergePairs(std::string_view text) const;
+  absl::StatusOr<std::vector<Node>> MergePairs(std::string_view text, TextWork& work) const;
   // The id of a normal piece; -1: none is so spelled.
   int32_t NormalPiece(std::string_view text) const;
   double ScoreOf(int32_t id, size_t length) const;

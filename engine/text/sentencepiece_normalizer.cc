@@ -1,24 +1,35 @@
 #include "engine/text/sentencepiece_normalizer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/status.h"
 #include "base/utf8.h"
+#include "engine/text/aligned_text.h"
+#include "fmt/format.h"
 
 namespace beamline::text {
 
 class SentencePieceNormalizer::Run {
  public:
-  Run(const SentencePieceNormalizer& rules, std::string_view input) : rules_(rules), rest_(input) {}
+  Run(const SentencePieceNormalizer& rules, std::string_view input, TextWork& work)
+      : rules_(rules), rest_(input), most_bytes_(MaxRewrittenBytes(input.size())), work_(work) {}
 
-  Result Normalize() {
+  absl::StatusOr<Result> Normalize() {
     if (rules_.remove_extra_whitespaces_) SkipLeadingSpaces();
     if (rest_.empty()) return std::move(result_);
     if (rules_.add_dummy_prefix_ && !rules_.whitespace_as_suffix_) Append(" ");
     bool after_space = rules_.remove_extra_whitespaces_;
     while (!rest_.empty()) {
       size_t length = 0;
-      std::string_view piece = rules_.NormalizePrefix(rest_, &length);
+      std::string_view piece = rules_.NormalizePrefix(rest_, &length, work_);
+      if (!work_.Spend(TextWork::kUnitsPerRewrittenByte * (length + piece.size()))) {
+        return work_.status();
+      }
+      if (piece.size() > most_bytes_ - std::min(most_bytes_, result_.text.size())) {
+        return absl::InvalidArgumentError(fmt::format(
+            "the tokenizer's normalizer makes more than {} bytes of this text", most_bytes_));
+      }
       while (after_space && piece.starts_with(' ')) piece.remove_prefix(1);
       if (!piece.empty()) {
         Append(piece);
@@ -42,9 +53,9 @@ class SentencePieceNormalizer::Run {
   }
 
   void SkipLeadingSpaces() {
-    while (!rest_.empty()) {
+    while (!rest_.empty() && work_.status().ok()) {
       size_t length = 0;
-      if (rules_.NormalizePrefix(rest_, &length) != " ") return;
+      if (rules_.NormalizePrefix(rest_, &length, work_) != " ") return;
       Consume(length);
     }
   }
@@ -72,6 +83,8 @@ class SentencePieceNormalizer::Run {
 
   const SentencePieceNormalizer& rules_;
   std::string_view rest_;
+  const size_t most_bytes_;
+  TextWork& work_;
   int32_t consumed_ = 0;
   Result result_;
 };
@@ -96,17 +109,18 @@ absl::StatusOr<SentencePieceNormalizer> SentencePieceNormalizer::Create(
   return normalizer;
 }
 
-SentencePieceNormalizer::Result SentencePieceNormalizer::Normalize(std::string_view input) const {
-  return Run(*this, input).Normalize();
+absl::StatusOr<SentencePieceNormalizer::Result> SentencePieceNormalizer::Normalize(
+    std::string_view input, TextWork& work) const {
+  return Run(*this, input, work).Normalize();
 }
 
-std::string_view SentencePieceNormalizer::NormalizePrefix(std::string_view rest,
-                                                          size_t* length) const {
+std::string_view SentencePieceNormalizer::NormalizePrefix(std::string_view rest, size_t* length,
+                                                          TextWork& work) const {
   *length = 0;
-  user_defined_.ForEachPrefix(rest, [&](size_t found, int32_t) { *length = found; });
+  work.Spend(user_defined_.ForEachPrefix(rest, [&](size_t found, int32_t) { *length = found; }));
   if (*length > 0) return rest.substr(0, *length);
   if (map_.has_value()) {
-    if (const auto replacement = map_->FindLongest(rest, length)) return *replacement;
+    if (const auto replacement = map_->FindLongest(rest, length, work)) return *replacement;
   }
   *length = CharLength(rest.front());
   return rest.substr(0, *length);

@@ -11,6 +11,7 @@
 #include "engine/text/byte_trie.h"
 #include "engine/text/precompiled_charsmap.h"
 #include "engine/text/sentencepiece_file.h"
+#include "engine/text/text_work.h"
 
 namespace beamline::text {
 
@@ -25,13 +26,14 @@ class SentencePieceNormalizer {
     // [text.size() + 1]: the byte of the input that each byte of the text stands for; last the end.
     std::vector<int32_t> origins;
   };
-  // REQUIRES: input is valid UTF-8.
-  Result Normalize(std::string_view input) const;
+  // INVALID_ARGUMENT when the file makes more of the input than MaxRewrittenBytes, or what `work`
+  // says. REQUIRES: input is valid UTF-8.
+  absl::StatusOr<Result> Normalize(std::string_view input, TextWork& work) const;
 
  private:
   class Run;  // one text
   // What the front of `rest` becomes, and how many bytes of it that takes.
-  std::string_view NormalizePrefix(std::string_view rest, size_t* length) const;
+  std::string_view NormalizePrefix(std::string_view rest, size_t* length, TextWork& work) const;
 
   std::optional<PrecompiledCharsmap> map_;
   ByteTrie user_defined_;  // pieces that are taken as they are

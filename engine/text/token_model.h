@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/text/component_json.h"
+#include "engine/text/text_work.h"
 #include "engine/text/vocabulary.h"
 
 namespace beamline::text {
@@ -24,8 +25,10 @@ struct WordToken {
 class TokenModel {
  public:
   virtual ~TokenModel() = default;
-  // Appends the tokens of a word. REQUIRES: word is not empty.
-  virtual absl::Status Tokenize(std::string_view word, std::vector<WordToken>* tokens) const = 0;
+  // Appends the tokens of a word. What that costs beyond its bytes is spent of `work`, the whole
+  // text's. REQUIRES: word is not empty.
+  virtual absl::Status Tokenize(std::string_view word, TextWork& work,
+                                std::vector<WordToken>* tokens) const = 0;
   virtual const Vocabulary& vocabulary() const = 0;
   // Whether a token of this id is spelled as the text that it stands for, not by the vocabulary.
   virtual bool SpelledAsText(int32_t id) const {

@@ -71,13 +71,14 @@ class UnigramModel : public TokenModel {
     }
   }
 
-  absl::Status Tokenize(std::string_view word, std::vector<WordToken>* tokens) const override {
+  absl::Status Tokenize(std::string_view word, TextWork& work,
+                        std::vector<WordToken>* tokens) const override {
     WordCache& cache = WordCache::OfThread();
     if (cache.Find(cache_owner_, word, tokens)) return absl::OkStatus();
     const size_t first = tokens->size();
     thread_local std::vector<WordToken> path;
     path.clear();
-    BEAMLINE_RETURN_IF_ERROR(FindBestPath(word, &path));
+    BEAMLINE_RETURN_IF_ERROR(FindBestPath(word, work, &path));
     for (const WordToken& piece : path) BEAMLINE_RETURN_IF_ERROR(Append(word, piece, tokens));
     cache.Store(cache_owner_, word, tokens->data() + first, tokens->size() - first);
     return absl::OkStatus();
@@ -96,10 +97,10 @@ class UnigramModel : public TokenModel {
   };
 
   // Viterbi over byte positions. Adjacent unknown characters come out as one piece.
-  absl::Status FindBestPath(std::string_view word, std::vector<WordToken>* path) const {
+  absl::Status FindBestPath(std::string_view word, TextWork& work,
+                            std::vector<WordToken>* path) const {
     thread_local std::vector<Node> nodes;
     nodes.assign(word.size() + 1, Node{});
-    TextWork work(word.size());  // pieces may be long, and the word all that they begin with
     for (size_t begin = 0; begin < word.size();) {
       const double score_here = nodes[begin].score;
       const size_t char_length = CharLength(word[begin]);
@@ -114,6 +115,7 @@ class UnigramModel : public TokenModel {
         relax(length, scores_[static_cast<size_t>(id)], id);
         has_char |= length == char_length;
       };
+      // Pieces may be long, and the word all that they begin with.
       if (!work.Spend(trie_.ForEachPrefix(word.substr(begin), visit))) return work.status();
       if (!has_char) {
         if (!config_.unk_id.has_value()) return NoUnknownToken(word.substr(begin, char_length));

@@ -37,7 +37,8 @@ class WordPieceModel : public TokenModel {
     }
   }
 
-  absl::Status Tokenize(std::string_view word, std::vector<WordToken>* tokens) const override {
+  absl::Status Tokenize(std::string_view word, TextWork&,
+                        std::vector<WordToken>* tokens) const override {
     WordCache& cache = WordCache::OfThread();
     if (cache.Find(cache_owner_, word, tokens)) return absl::OkStatus();
     const size_t first = tokens->size();
@@ -90,7 +91,8 @@ class WordLevelModel : public TokenModel {
   WordLevelModel(Vocabulary vocabulary, std::string unk_token)
       : vocabulary_(std::move(vocabulary)), unk_id_(vocabulary_.Find(unk_token)) {}
 
-  absl::Status Tokenize(std::string_view word, std::vector<WordToken>* tokens) const override {
+  absl::Status Tokenize(std::string_view word, TextWork&,
+                        std::vector<WordToken>* tokens) const override {
     std::optional<int32_t> id = vocabulary_.Find(word);
     if (!id.has_value()) id = unk_id_;
     if (!id.has_value()) {

@@ -21,7 +21,9 @@ constexpr std::array<std::string_view, 4> kTexts = {
 // Pieces follow each other through the text.
 void CheckPieces(const text::SentencePieceModel& model, std::string_view text) {
   int32_t position = 0;
-  for (const text::SentencePiece& piece : model.Encode(text)) {
+  const auto pieces = model.Encode(text);
+  if (!pieces.ok()) return CheckRefusal(pieces.status(), "tokenizer");
+  for (const text::SentencePiece& piece : *pieces) {
     BEAMLINE_CHECK(piece.begin >= position && piece.begin <= piece.end);
     BEAMLINE_CHECK(static_cast<size_t>(piece.end) <= text.size());
     BEAMLINE_CHECK(!piece.text.empty() && IsValidUtf8(piece.text));

@@ -232,6 +232,44 @@ TEST(HostileFilesTest, LongTokensAreCounted) {
   }
 }
 
+// Each word's piece is worth its cost, all of them together are not.
+TEST(HostileFilesTest, LongPiecesAreCountedForTheWholeText) {
+  json unigram = SmallBpe();
+  unigram["model"] = json::parse(R"({"type": "Unigram", "unk_id": 0, "vocab": [
+      ["<unk>", 0.0], ["a", -1.0], ["b", -1.0]]})");
+  unigram["model"]["vocab"].push_back(json::array({std::string(60000, 'a') + "b", -1.0}));
+  unigram["added_tokens"] = json::array();
+  unigram["pre_tokenizer"] = {{"type", "Whitespace"}};
+  const auto tokenizer =
+      text::PipelineTokenizer::Make(unigram, "x/tokenizer.json", text::TokenizerConfig());
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  const auto words = [](int count) {
+    std::string text;
+    for (int i = 0; i < count; ++i) text += std::string(1000, 'a') + std::to_string(i) + " ";
+    return text;
+  };
+  EXPECT_TRUE((*tokenizer)->Encode(words(50), {}).ok());
+  const auto tokens = (*tokenizer)->Encode(words(400), {});
+  EXPECT_EQ(tokens.status().code(), absl::StatusCode::kInvalidArgument) << tokens.status();
+  EXPECT_THAT(std::string(tokens.status().message()), HasSubstr("takes more than"));
+}
+
+TEST(HostileFilesTest, AddedTokensThatAreNormalizedAtLengthAreRefused) {
+  json file = SmallBpe();
+  json& normalizer = file["normalizer"];
+  normalizer = {{"type", "Sequence"}, {"normalizers", json::array()}};
+  for (int i = 0; i < 5000; ++i) normalizer["normalizers"].push_back({{"type", "Lowercase"}});
+  for (int i = 0; i < 300; ++i) {
+    file["added_tokens"].push_back(
+        {{"id", 4 + i}, {"content", "t" + std::to_string(i)}, {"normalized", true}});
+    if (i == 9) {
+      EXPECT_TRUE(MakeStatus(file).ok()) << MakeStatus(file);
+    }
+  }
+  EXPECT_THAT(std::string(MakeStatus(file).message()),
+              HasSubstr("added_tokens: the tokenizer takes more than"));
+}
+
 TEST(HostileFilesTest, BrokenJsonIsRefused) {
   for (const std::string& file :
        {std::string(), std::string("{"), std::string("\xFF\xFE"), std::string("[1, 2]"),

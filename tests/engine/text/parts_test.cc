@@ -1,7 +1,9 @@
 // The parts that the fixtures do not reach on their own.
 #include <fstream>
+#include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/stop_check.h"
@@ -187,6 +189,63 @@ TEST(SentencePieceModelTest, LongPiecesAreRefused) {
                 absl::InvalidArgumentError(path + ": a piece of 513 bytes; accepted: at most 512"));
     }
   }
+}
+
+// A field of a protobuf message.
+std::string Field(int number, const std::string& bytes) {
+  std::string field(1, static_cast<char>(number << 3 | 2));
+  size_t size = bytes.size();
+  for (; size >= 0x80; size >>= 7) field += static_cast<char>(0x80 | (size & 0x7F));
+  return field + static_cast<char>(size) + bytes;
+}
+
+// A model with the pieces "<u>", "a" and `piece`, and a character map: "a" is a node of its trie.
+absl::StatusOr<std::unique_ptr<SentencePieceModel>> ModelWithMap(
+    const std::string& piece, const std::vector<std::pair<size_t, uint32_t>>& nodes,
+    const std::string& replacements) {
+  std::string model = Field(1, Field(1, "<u>") + "\x18\x02");
+  for (const std::string& text : {std::string("a"), piece}) model += Field(1, Field(1, text));
+  if (!nodes.empty()) {
+    std::vector<uint32_t> units(512);
+    for (const auto& [node, unit] : nodes) units[node] = unit;
+    const auto trie_bytes = static_cast<uint32_t>(units.size() * sizeof(uint32_t));
+    std::string map(reinterpret_cast<const char*>(&trie_bytes), sizeof(trie_bytes));
+    map.append(reinterpret_cast<const char*>(units.data()), trie_bytes);
+    model += Field(3, Field(2, map + replacements));
+  }
+  const std::string path = ScratchPath("model.spm");
+  std::ofstream(path, std::ios::binary) << model;
+  return SentencePieceModel::Load(CheckpointPath(path));
+}
+
+TEST(SentencePieceModelTest, WhatATextTakesIsBounded) {
+  const std::string text(100000, 'a');
+  // "a" leads back to itself: each byte reads the whole rest.
+  constexpr uint32_t kCircle = uint32_t{'a'} << 10 | 'a';
+  const auto circle = ModelWithMap("b", {{'a', kCircle}}, "b");
+  ASSERT_TRUE(circle.ok()) << circle.status();
+  EXPECT_TRUE((*circle)->Encode("aaa").ok());
+  EXPECT_EQ((*circle)->Encode(text).status().message(),
+            "the tokenizer takes more than 59154432 steps for this text of 100000 bytes; a text of "
+            "other or fewer characters may take fewer");
+  // "a" becomes a thousand times as much.
+  constexpr uint32_t kLeaf = uint32_t{0x100} << 10 | 1 << 8 | 'a';
+  const auto growing = ModelWithMap("b", {{'a', kLeaf}, {'a' ^ 0x100, 0}},
+                                    std::string(1000, 'b') + std::string(1, '\0'));
+  ASSERT_TRUE(growing.ok()) << growing.status();
+  EXPECT_TRUE((*growing)->Encode("aaa").ok());
+  EXPECT_EQ((*growing)->Encode(text).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ((*growing)->Encode(std::string(600000, 'a')).status().message(),
+            "the tokenizer's normalizer makes more than 19200000 bytes of this text");
+}
+
+TEST(SentencePieceModelTest, LongWorkEndsWhereItsResultIsNotWanted) {
+  const auto model = ModelWithMap(std::string(500, 'a') + "b", {}, "");
+  ASSERT_TRUE(model.ok()) << model.status();
+  const std::string text(20000, 'a');
+  EXPECT_TRUE((*model)->Encode(text).ok());
+  const StopWhen stop([] { return absl::CancelledError("not wanted"); });
+  EXPECT_EQ((*model)->Encode(text).status(), absl::CancelledError("not wanted"));
 }
 
 // What an unknown piece decodes to goes into answers, which hold UTF-8 alone.
