@@ -257,6 +257,23 @@ class Faults(unittest.TestCase):
         self.assertIsNotNone(normal.read(idle, TIMEOUT_S))
         self.assertIsNone(normal.read(idle, TIMEOUT_S))
 
+    def test_streams_that_run_keep_no_parts(self):
+        server = self.serve("--max-unfinished-bytes", str(32 * MIB), models=("write-en",))
+        before = server.resident_bytes()
+        hostile = self.connect(server)
+        calls = [hostile.open(INFERENCE + "GenerateMany") for _ in range(40)]
+        for number, call in enumerate(calls):
+            hostile.write(call, generate_request(500, str(number)))
+        for some in range(0, len(calls), 10):
+            hostile.write_in_turns(dict.fromkeys(calls[some:some + 10], struct.pack(">BI", 0, MIB) + b"a" * (MIB - 1000)), 0.3)
+        # Their requests end too: else the parts would be kept as long as these run.
+        self.assertTrue(eventually(lambda: server.metric("beamline_unfinished_bytes") < 17 * MIB))
+        self.assertGreaterEqual(server.metric("beamline_late_requests_total"), 15)
+        self.assertLess(server.resident_bytes(), before + 64 * MIB)
+        hostile.close()
+        self.assert_all_given_back(server)
+        self.assertTrue(eventually(lambda: server.metric("beamline_unfinished_requests{") == 0))
+
     def test_messages_that_say_they_are_huge(self):
         """Of more than may be sent: gRPC looks at the size when it has all of them."""
         server = self.serve("--max-unfinished-bytes", str(32 * MIB), models=("embed-en",))
