@@ -288,6 +288,7 @@ absl::Status ServerImpl::Accept(const ServerConfig& config) {
       .handshake_timeout = std::chrono::milliseconds(config.handshake_timeout_ms),
       .first_bytes = FirstBytes(tls_),
       .watches_floods = tls_ == nullptr,
+      .paces_peers = true,
       .max_handshakes = tls_ == nullptr ? 0 : config.max_handshakes};
   const auto on_accepting = [this](bool accepting) { health_->SetAccepting(accepting); };
   BEAMLINE_ASSIGN_OR_RETURN(

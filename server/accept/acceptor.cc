@@ -156,7 +156,7 @@ int Acceptor::WaitTime(Clock::time_point now) const {
   if (table_.num_handed_over() > 0 || !accepting_) {
     due = std::min(due, last_sweep_ + kSweepInterval);
   }
-  if (!table_.ready().empty()) due = std::min(due, now + kReadyInterval);
+  if (!table_.ready().empty()) due = std::min(due, last_ready_ + kReadyInterval);
   if (due == Clock::time_point::max()) return -1;
   const auto wait = std::chrono::ceil<milliseconds>(due - now);
   return static_cast<int>(std::clamp<int64_t>(wait.count(), 0, 3600000));
@@ -296,36 +296,51 @@ void Acceptor::OnEvent(int fd, uint32_t events) {
     return CloseStranger(fd, begin);
   }
   if (begin.size() < wanted || table_.IsReady(fd)) return;
-  if (!TryHandOver(fd)) table_.SetReady(fd);
+  const Turn turn = TryHandOver(fd);
+  if (turn == Turn::kNow) return;
+  if (turn == Turn::kPaced) ++stats_.paced;
+  table_.SetReady(fd);
 }
 
-bool Acceptor::TryHandOver(int fd) {
+Acceptor::Turn Acceptor::TryHandOver(int fd) {
   const uint64_t identity = SocketIdentity(fd);
   const auto now = Clock::now();
+  const std::string& peer = table_.PeerOf(fd);
+  const bool is_paced = options_.paces_peers;
+  const auto flood = is_paced || handshakes_ != nullptr ? floods_.Of(peer) : nullptr;
+  if (is_paced && !flood->MayOpen(now)) return Turn::kPaced;
   std::optional<Handshakes::HandingOver> handing_over;
   if (handshakes_ != nullptr) {
-    const std::string& peer = table_.PeerOf(fd);
-    if (!handshakes_->FindPlace(peer, now)) return false;
-    handing_over.emplace(*handshakes_, fd, identity, peer, now);
+    if (!flood->MayBeginHandshake(now)) return Turn::kPaced;
+    if (!handshakes_->FindPlace(peer, now)) return Turn::kNoHandshake;
+    handing_over.emplace(*handshakes_, fd, identity, peer, now, flood);
   }
+  if (is_paced) flood->Open(now);
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   table_.HandOver(fd, identity, now + options_.handshake_timeout);
-  if (options_.watches_floods) WatchReceived(fd, identity, stats_);
+  if (options_.watches_floods) WatchReceived(fd, identity, flood, stats_);
   ++stats_.accepted;
   hand_over_(fd);
-  return true;
+  return Turn::kNow;
 }
 
 void Acceptor::HandOverReady() {
-  if (table_.ready().empty()) return;
-  // Who has none goes before those that have some, and so does not wait for a flood of theirs.
+  const auto now = Clock::now();
+  if (table_.ready().empty() || now - last_ready_ < kReadyInterval) return;
+  last_ready_ = now;
   std::vector<int> ready(table_.ready().begin(), table_.ready().end());
-  std::ranges::stable_partition(
-      ready, [this](int fd) { return !handshakes_->HasAnyOf(table_.PeerOf(fd)); });
+  // The longest there go first and the newest in turn: behind a flood of its own address a client
+  // waits for a part of it alone, and none waits for ever.
+  if (std::exchange(newest_first_, !newest_first_)) std::ranges::reverse(ready);
+  // Addresses without a handshake go before those that have some, and so do not wait for a flood.
+  if (handshakes_ != nullptr) {
+    std::ranges::stable_partition(
+        ready, [this](int fd) { return !handshakes_->HasAnyOf(table_.PeerOf(fd)); });
+  }
   absl::flat_hash_set<std::string> full;  // peers without a place
   for (const int fd : ready) {
     if (full.contains(table_.PeerOf(fd))) continue;
-    if (!TryHandOver(fd)) full.insert(table_.PeerOf(fd));
+    if (TryHandOver(fd) != Turn::kNow) full.insert(table_.PeerOf(fd));
   }
 }
 
@@ -374,6 +389,7 @@ void Acceptor::CloseOverdue(Clock::time_point now) {
 void Acceptor::Sweep(Clock::time_point now) {
   last_sweep_ = now;
   table_.RemoveClosed([](int fd, uint64_t identity) { return SocketIdentity(fd) == identity; });
+  floods_.Forget(now);
   if (!paused_ && !table_.full()) SetAccepting(true);
 }
 

@@ -19,6 +19,7 @@
 #include "server/accept/connection_table.h"
 #include "server/accept/handshakes.h"
 #include "server/accept/listen_socket.h"
+#include "server/accept/peer_floods.h"
 #include "server/accept/rare_error.h"
 #include "server/accept/unique_fd.h"
 
@@ -41,6 +42,9 @@ struct AcceptorOptions {
   std::string_view first_bytes = kHttp2Preface;  // of a connection; outlives the acceptor
   // Whether clients that flood a connection lose it (receive_watch.h); of kHttp2Preface.
   bool watches_floods = false;
+  // Whether connections of an address that opens many, or floods, wait for their turn, and what
+  // they send is counted by address (peer_floods.h). Handshakes of TLS are paced in any case.
+  bool paces_peers = false;
   // Whether one that was handed over does nothing for its client, so that its place may be a new
   // one's; null: none does. Called on the acceptor's thread.
   std::function<bool(int fd)> is_idle;
@@ -54,7 +58,8 @@ struct AcceptorOptions {
 // and the idle gives its place, and nobody before he has had it for a moment: new ones wait.
 // Without a free place a new connection is closed at once, and so is one of an address that has
 // many where the last places are for those that have few (ConnectionTable::IsFullFor). One that
-// would have more handshakes than may be unfinished at once waits, as a silent one, for its turn.
+// would have more handshakes than may be unfinished at once, or is one of many that its address has
+// opened just now, waits, as a silent one, for its turn.
 class Acceptor {
  public:
   // `hand_over` owns the descriptor that it gets, a socket that does not block. `on_accepting` is
@@ -104,8 +109,9 @@ class Acceptor {
   // Whether the sockets tell of connections that may be accepted.
   void Listen(bool on);
   void OnEvent(int fd, uint32_t events);
-  // A connection has spoken. False: there is no place for its handshake.
-  bool TryHandOver(int fd);
+  // A connection has spoken. Where it has to wait nothing has changed.
+  enum class Turn : uint8_t { kNow, kNoHandshake, kPaced };
+  Turn TryHandOver(int fd);
   // Hands over those that wait for a place.
   void HandOverReady();
   // Closes a connection that begins with something else than it must.
@@ -144,6 +150,9 @@ class Acceptor {
   std::optional<Newcomer> held_;  // waits for a place
   Clock::time_point hold_until_;
   Clock::time_point last_sweep_;
+  Clock::time_point last_ready_;  // HandOverReady
+  bool newest_first_ = false;     // of the next HandOverReady
+  PeerFloods floods_;
   RareError limit_error_;
   RareError peer_limit_error_;
   RareError accept_error_;

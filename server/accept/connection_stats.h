@@ -26,6 +26,7 @@ inline constexpr std::array<std::string_view, 6> kRefusalNames = {
 struct ConnectionStats {
   std::atomic<uint64_t> accepted{0};  // handed to gRPC
   std::array<std::atomic<uint64_t>, kRefusalNames.size()> refused{};
+  std::atomic<uint64_t> paced{0};  // waited, as their address had opened many (peer_floods.h)
   std::atomic<uint64_t> accept_errors{0};
   std::atomic<int64_t> silent{0};  // now: accepted by the kernel, not yet handed to gRPC
   std::atomic<int64_t> open{0};    // now: handed to gRPC

@@ -19,14 +19,8 @@ constexpr uint8_t kEndHeaders = 4;
 
 }  // namespace
 
-bool FrameWatch::Bucket::Add(TimePoint now, double most, double per_second) {
-  const double passed = std::chrono::duration<double>(now - since).count();
-  since = now;
-  level = std::max(0.0, level - passed * per_second) + 1;
-  return level <= most;
-}
-
 bool FrameWatch::Follow(std::string_view bytes, TimePoint now) {
+  if (!fault_.empty()) return false;
   while (!bytes.empty() && fault_.empty()) {
     const size_t skipped = std::min(to_skip_, bytes.size());
     to_skip_ -= skipped;
@@ -39,7 +33,26 @@ bool FrameWatch::Follow(std::string_view bytes, TimePoint now) {
     head_size_ = 0;
     OnFrame(now);
   }
+  if (!fault_.empty() && peer_ != nullptr) peer_->SetFlooding(now);
   return fault_.empty();
+}
+
+void FrameWatch::CountReset(TimePoint now) {
+  const bool has_room = peer_ == nullptr || peer_->AddReset(now);
+  if (!resets_.Add(now, kMostResets, kResetsPerSecond)) {
+    fault_ = "calls that it takes back at once";
+  } else if (!has_room && resets_.level() > kFew) {
+    fault_ = "calls that all connections of its address together take back at once";
+  }
+}
+
+void FrameWatch::CountIdleFrame(TimePoint now) {
+  const bool has_room = peer_ == nullptr || peer_->AddIdleFrame(now);
+  if (!idle_frames_.Add(now, kMostIdleFrames, kIdleFramesPerSecond)) {
+    fault_ = "frames that ask for nothing";
+  } else if (!has_room && idle_frames_.level() > kFew) {
+    fault_ = "frames that ask for nothing, of all connections of its address together";
+  }
 }
 
 void FrameWatch::OnFrame(TimePoint now) {
@@ -62,14 +75,10 @@ void FrameWatch::OnFrame(TimePoint now) {
     mark_ = now;
   }
   if (type == kHeaders) last_ = std::max(last_, stream);
-  if (type == kReset && IsYoung(stream) && !resets_.Add(now, kMostResets, kResetsPerSecond)) {
-    fault_ = "calls that it takes back at once";
-  }
+  if (type == kReset && IsYoung(stream)) CountReset(now);
   const bool is_idle = type == kSettings || type == kPriority || type == kContinuation ||
                        (type == kData && size == 0 && (flags & kEndStream) == 0);
-  if (is_idle && !idle_frames_.Add(now, kMostIdleFrames, kIdleFramesPerSecond)) {
-    fault_ = "frames that ask for nothing";
-  }
+  if (is_idle) CountIdleFrame(now);
 }
 
 }  // namespace beamline

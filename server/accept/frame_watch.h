@@ -8,7 +8,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string_view>
+#include <utility>
+
+#include "server/accept/peer_floods.h"
 
 namespace beamline {
 
@@ -27,6 +31,13 @@ class FrameWatch {
   // Of frames that ask for nothing: SETTINGS, PRIORITY, CONTINUATION and empty DATA.
   static constexpr double kMostIdleFrames = 1000;
   static constexpr double kIdleFramesPerSecond = 200;
+  // Of either, what a connection may send at once though its address has sent more than it may
+  // (peer_floods.h): a client beside one that floods is not ended for a single cancellation.
+  static constexpr double kFew = 8;
+
+  FrameWatch() = default;
+  // Counts with the other connections of its address.
+  explicit FrameWatch(std::shared_ptr<PeerFlood> peer) : peer_(std::move(peer)) {}
 
   // The connection's next bytes, from its first one on. False from the moment on at which the
   // client has sent more of something than it may: what `fault` says.
@@ -34,14 +45,9 @@ class FrameWatch {
   std::string_view fault() const { return fault_; }
 
  private:
-  // So many at once, and so many a second.
-  struct Bucket {
-    double level = 0;
-    TimePoint since;
-    bool Add(TimePoint now, double most, double per_second);
-  };
-
   void OnFrame(TimePoint now);
+  void CountReset(TimePoint now);
+  void CountIdleFrame(TimePoint now);
   // Whether the stream has begun just now. Numbers of streams only grow.
   bool IsYoung(uint32_t stream) const { return stream > last_before_; }
 
@@ -53,13 +59,14 @@ class FrameWatch {
   std::array<unsigned char, kHeadBytes> head_{};
   size_t head_size_ = 0;
   size_t header_bytes_ = 0;  // of the block that has begun
-  Bucket resets_;
-  Bucket idle_frames_;
+  RateBucket resets_;
+  RateBucket idle_frames_;
   uint32_t last_ = 0;          // the last stream that began
   uint32_t last_at_mark_ = 0;  // at mark_
   uint32_t last_before_ = 0;   // at least kYoung ago
   TimePoint mark_;
   std::string_view fault_;
+  std::shared_ptr<PeerFlood> peer_;  // null: counts alone
 };
 
 }  // namespace beamline

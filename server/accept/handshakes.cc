@@ -24,16 +24,30 @@ bool Handshakes::FindPlace(const std::string& peer, TimePoint now) {
   std::lock_guard lock(mutex_);
   const bool is_full_for_peer = IsFullFor(peer);
   if (!is_full_for_peer && entries_.size() < limit_) return true;
-  const auto oldest =
-      is_full_for_peer ? std::ranges::find(entries_, peer, &Entry::peer) : entries_.begin();
-  if (now - oldest->begin < kLeastTime) return false;
+  const auto goes = NextToGo(is_full_for_peer ? &peer : nullptr, now);
+  if (goes == entries_.end()) return false;
   // Whoever has it may have closed it just now, and its number may be another connection's.
-  if (SocketIdentity(oldest->fd) == oldest->identity) {
-    shutdown(oldest->fd, SHUT_RDWR);  // its owner sees the end and closes it
+  if (SocketIdentity(goes->fd) == goes->identity) {
+    shutdown(goes->fd, SHUT_RDWR);  // its owner sees the end and closes it
     stats_.Count(Refusal::kDisplaced);
   }
-  Remove(oldest);
+  Remove(goes);
   return true;
+}
+
+std::list<Handshakes::Entry>::iterator Handshakes::NextToGo(const std::string* peer,
+                                                            TimePoint now) {
+  const auto oldest =
+      peer == nullptr ? entries_.begin() : std::ranges::find(entries_, *peer, &Entry::peer);
+  if (now - oldest->begin >= kLeastTime) return oldest;
+  TimePoint& next_look = peer == nullptr ? next_look_ : peers_.at(*peer).next_look;
+  if (now < next_look) return entries_.end();
+  for (auto it = oldest; it != entries_.end() && now - it->begin >= kLeastOwed; ++it) {
+    if (peer != nullptr && it->peer != *peer) continue;
+    if (owed_for_(it->fd).value_or(std::chrono::milliseconds(0)) >= kLeastOwed) return it;
+  }
+  next_look = now + kLookInterval;
+  return entries_.end();
 }
 
 bool Handshakes::IsFullFor(const std::string& peer) const {
@@ -41,9 +55,9 @@ bool Handshakes::IsFullFor(const std::string& peer) const {
   if (of_peer == peers_.end()) return false;
   const auto limit = static_cast<int64_t>(limit_);
   const SharedLimit places{limit, std::min(static_cast<int64_t>(entries_.size()), limit - 1),
-                           static_cast<int64_t>(of_peer->second),
+                           static_cast<int64_t>(of_peer->second.num_handshakes),
                            static_cast<int64_t>(peers_.size())};
-  return of_peer->second >= peer_limit_ || !places.HasRoom();
+  return of_peer->second.num_handshakes >= peer_limit_ || !places.HasRoom();
 }
 
 bool Handshakes::HasAnyOf(const std::string& peer) const {
@@ -64,14 +78,23 @@ void Handshakes::End(uint64_t identity) {
 
 void Handshakes::Remove(std::list<Entry>::iterator entry) {
   const auto of_peer = peers_.find(entry->peer);
-  if (--of_peer->second == 0) peers_.erase(of_peer);
+  if (--of_peer->second.num_handshakes == 0) peers_.erase(of_peer);
   by_identity_.erase(entry->identity);
   entries_.erase(entry);
 }
 
+void Handshakes::Handshake::SetFinished() {
+  if (flood_ != nullptr) flood_->FinishHandshake();
+}
+
 Handshakes::HandingOver::HandingOver(Handshakes& all, int fd, uint64_t identity, std::string peer,
-                                     TimePoint now)
-    : all_(all), fd_(fd), identity_(identity), peer_(std::move(peer)), now_(now) {
+                                     TimePoint now, std::shared_ptr<PeerFlood> flood)
+    : all_(all),
+      fd_(fd),
+      identity_(identity),
+      peer_(std::move(peer)),
+      now_(now),
+      flood_(std::move(flood)) {
   handing_over = this;
 }
 
@@ -88,8 +111,10 @@ std::unique_ptr<Handshakes::Handshake> Handshakes::Claim() {
   }
   all.entries_.push_back({of->identity_, of->fd_, of->peer_, of->now_});
   all.by_identity_[of->identity_] = std::prev(all.entries_.end());
-  ++all.peers_[of->peer_];
-  return std::unique_ptr<Handshake>(new Handshake(all.shared_from_this(), of->identity_));
+  ++all.peers_[of->peer_].num_handshakes;
+  if (of->flood_ != nullptr) of->flood_->BeginHandshake(of->now_);
+  return std::unique_ptr<Handshake>(
+      new Handshake(all.shared_from_this(), of->identity_, of->flood_));
 }
 
 }  // namespace beamline

@@ -6,13 +6,18 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "server/accept/connection_stats.h"
+#include "server/accept/owed_for.h"
+#include "server/accept/peer_floods.h"
 
 namespace beamline {
 
@@ -21,19 +26,26 @@ class Handshakes : public std::enable_shared_from_this<Handshakes> {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  // So long nobody takes an unfinished handshake's place.
-  static constexpr std::chrono::seconds kLeastTime{2};
+  // For this time an unfinished handshake keeps its place, or for the shorter one where it is the
+  // client that owes its part: a server that is busy ends none that clients would finish.
+  static constexpr std::chrono::milliseconds kLeastTime{2000};
+  static constexpr std::chrono::milliseconds kLeastOwed{500};
+  // Between looks for one that owes, after a look that has found none. A look at a connection
+  // costs some 1 us.
+  static constexpr std::chrono::milliseconds kLookInterval{20};
 
   // `limit` (>= 1) at once, of one peer a quarter of them, and the last ones for peers that have
   // few (SharedLimit). `stats`, which counts those that gave their place, outlives the last call of
-  // FindPlace.
-  Handshakes(int32_t limit, ConnectionStats& stats)
+  // FindPlace. `owed_for` tells what OwedFor does.
+  using Owed = std::function<std::optional<std::chrono::milliseconds>(int fd)>;
+  Handshakes(int32_t limit, ConnectionStats& stats, Owed owed_for = OwedFor)
       : limit_(static_cast<size_t>(limit)),
         peer_limit_(limit_ < 4 ? limit_ : limit_ / 4),
-        stats_(stats) {}
+        stats_(stats),
+        owed_for_(std::move(owed_for)) {}
 
   // Whether the peer's next connection may begin its handshake. Where there is no place for it the
-  // oldest of them, of its peer where that has all it may, is shut down, if it has had its time.
+  // oldest of them that has had its time, of its peer where that has all it may, is shut down.
   bool FindPlace(const std::string& peer, TimePoint now);
   bool HasAnyOf(const std::string& peer) const;
   size_t size() const;
@@ -44,20 +56,26 @@ class Handshakes : public std::enable_shared_from_this<Handshakes> {
     ~Handshake() { all_->End(identity_); }
     Handshake(const Handshake&) = delete;
     Handshake& operator=(const Handshake&) = delete;
+    // Before it goes: the client has done its part. One that goes without was given up.
+    void SetFinished();
+    // What its address sends is counted there; may be null.
+    const std::shared_ptr<PeerFlood>& flood() const { return flood_; }
 
    private:
     friend class Handshakes;
-    Handshake(std::shared_ptr<Handshakes> all, uint64_t identity)
-        : all_(std::move(all)), identity_(identity) {}
+    Handshake(std::shared_ptr<Handshakes> all, uint64_t identity, std::shared_ptr<PeerFlood> flood)
+        : all_(std::move(all)), identity_(identity), flood_(std::move(flood)) {}
     const std::shared_ptr<Handshakes> all_;
     const uint64_t identity_;
+    const std::shared_ptr<PeerFlood> flood_;
   };
 
   // While it lives, handshakes that begin on this thread (Claim) are of the connection `fd`, a
   // socket of this inode. One at a time on a thread.
   class HandingOver {
    public:
-    HandingOver(Handshakes& all, int fd, uint64_t identity, std::string peer, TimePoint now);
+    HandingOver(Handshakes& all, int fd, uint64_t identity, std::string peer, TimePoint now,
+                std::shared_ptr<PeerFlood> flood = nullptr);
     ~HandingOver();
     HandingOver(const HandingOver&) = delete;
     HandingOver& operator=(const HandingOver&) = delete;
@@ -69,6 +87,7 @@ class Handshakes : public std::enable_shared_from_this<Handshakes> {
     const uint64_t identity_;
     const std::string peer_;
     const TimePoint now_;
+    const std::shared_ptr<PeerFlood> flood_;
     bool is_claimed_ = false;
   };
   // Who gets a connection says that its handshake begins. Null: none is handed over on this thread,
@@ -82,19 +101,27 @@ class Handshakes : public std::enable_shared_from_this<Handshakes> {
     std::string peer;
     TimePoint begin;
   };
+  struct Peer {
+    size_t num_handshakes = 0;
+    TimePoint next_look;
+  };
 
   bool IsFullFor(const std::string& peer) const;  // REQUIRES: mutex_
+  // The one that gives its place: of `peer`, null: of all. REQUIRES: mutex_, and that there is one.
+  std::list<Entry>::iterator NextToGo(const std::string* peer, TimePoint now);
   void End(uint64_t identity);
   void Remove(std::list<Entry>::iterator entry);
 
   const size_t limit_;
   const size_t peer_limit_;
   ConnectionStats& stats_;
+  const Owed owed_for_;
   mutable std::mutex mutex_;
   // All of this is guarded by mutex_.
   std::list<Entry> entries_;  // in the order of their begin
   absl::flat_hash_map<uint64_t, std::list<Entry>::iterator> by_identity_;
-  absl::flat_hash_map<std::string, size_t> peers_;  // those with any
+  absl::flat_hash_map<std::string, Peer> peers_;  // those with any
+  TimePoint next_look_;                           // of all
 };
 
 // The socket's inode, which no other open socket has; 0: `fd` is no socket.

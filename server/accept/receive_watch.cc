@@ -12,6 +12,7 @@
 #include <mutex>
 #include <shared_mutex>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
@@ -24,7 +25,8 @@ namespace beamline {
 namespace {
 
 struct Watched {
-  Watched(uint64_t own_inode, ConnectionStats& own_stats) : inode(own_inode), stats(own_stats) {}
+  Watched(uint64_t own_inode, std::shared_ptr<PeerFlood> peer, ConnectionStats& own_stats)
+      : inode(own_inode), stats(own_stats), frames(std::move(peer)) {}
 
   const uint64_t inode;  // what the number stands for may have been closed, and be another file now
   ConnectionStats& stats;
@@ -88,10 +90,12 @@ void End(int fd, Watched& watched) {
 
 }  // namespace
 
-void WatchReceived(int fd, uint64_t inode, ConnectionStats& stats) {
+void WatchReceived(int fd, uint64_t inode, std::shared_ptr<PeerFlood> peer,
+                   ConnectionStats& stats) {
   Registry& registry = TheRegistry();
   std::unique_lock lock(registry.mutex);
-  registry.connections.insert_or_assign(fd, std::make_shared<Watched>(inode, stats));
+  registry.connections.insert_or_assign(fd,
+                                        std::make_shared<Watched>(inode, std::move(peer), stats));
 }
 
 }  // namespace beamline

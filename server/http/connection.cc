@@ -90,6 +90,7 @@ void HttpConnection::Start() {
 
 void HttpConnection::OnHandshake(Error error) {
   if (state_ != State::kHandshake) return;
+  if (handshake_ != nullptr && !error) handshake_->SetFinished();
   handshake_ = nullptr;
   if (error) return Close();
   if (tls_.has_value()) subject_ = PeerSubjectName(tls_->native_handle());

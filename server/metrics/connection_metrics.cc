@@ -18,6 +18,9 @@ void CollectConnections(const ConnectionStats& stats,
     AddValue(refused, {{"reason", std::string(kRefusalNames[i])}},
              static_cast<double>(stats.refused[i].load()));
   }
+  auto paced = CounterFamily("beamline_connections_paced_total",
+                             "Connections that waited, as their address had opened many");
+  AddValue(paced, {}, static_cast<double>(stats.paced.load()));
   auto errors = CounterFamily("beamline_accept_errors_total",
                               "Attempts to accept a connection that failed for want of something");
   AddValue(errors, {}, static_cast<double>(stats.accept_errors.load()));
@@ -26,7 +29,7 @@ void CollectConnections(const ConnectionStats& stats,
   AddValue(open, {{"state", "speaking"}}, static_cast<double>(stats.open.load()));
   auto accepting = GaugeFamily("beamline_accepting", "Whether new connections are taken");
   AddValue(accepting, {}, stats.accepting.load() ? 1 : 0);
-  for (auto* family : {&accepted, &refused, &errors, &open, &accepting}) {
+  for (auto* family : {&accepted, &refused, &paced, &errors, &open, &accepting}) {
     families.push_back(std::move(*family));
   }
 }

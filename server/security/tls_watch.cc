@@ -15,6 +15,7 @@
 #include "openssl/ssl.h"
 #include "server/accept/frame_watch.h"
 #include "server/accept/handshakes.h"
+#include "server/accept/peer_floods.h"
 #include "server/accept/rare_error.h"
 
 namespace beamline {
@@ -51,22 +52,27 @@ bool IsServerOfHttp2(const SSL* ssl) {
 }
 
 // Of a connection that something is received by.
-FrameWatch* WatchOf(SSL* ssl, TlsConnection* connection) {
+FrameWatch* WatchOf(SSL* ssl, TlsConnection* connection, std::shared_ptr<PeerFlood> flood) {
   if (connection != nullptr && connection->frames != nullptr) return connection->frames.get();
   if (!IsServerOfHttp2(ssl)) return nullptr;
   if (connection == nullptr) {
     connection = new TlsConnection;
     SSL_set_ex_data(ssl, Place(), connection);
   }
-  connection->frames = std::make_unique<FrameWatch>();
+  connection->frames = std::make_unique<FrameWatch>(std::move(flood));
   return connection->frames.get();
 }
 
 // False when the connection is to end.
 bool Follow(SSL* ssl, std::string_view bytes, ConnectionStats& stats) {
   auto* const connection = static_cast<TlsConnection*>(SSL_get_ex_data(ssl, Place()));
-  if (connection != nullptr) connection->handshake = nullptr;
-  FrameWatch* const watch = WatchOf(ssl, connection);
+  std::shared_ptr<PeerFlood> flood;
+  if (connection != nullptr && connection->handshake != nullptr) {
+    flood = connection->handshake->flood();
+    connection->handshake->SetFinished();
+    connection->handshake = nullptr;
+  }
+  FrameWatch* const watch = WatchOf(ssl, connection, std::move(flood));
   if (watch == nullptr) return true;
   const bool had_ended = !watch->fault().empty();
   if (watch->Follow(bytes, std::chrono::steady_clock::now())) return true;

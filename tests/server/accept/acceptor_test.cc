@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
 
+#include <array>
 #include <atomic>
+#include <cerrno>
 #include <functional>
 #include <mutex>
 #include <utility>
@@ -269,6 +273,36 @@ TEST_F(AcceptorTest, HandshakesWaitForTheirPlaces) {
   EXPECT_TRUE(open[1].IsClosed());
   EXPECT_FALSE(open[0].IsClosed(std::chrono::milliseconds(0)));
   *acceptor = nullptr;
+}
+
+// What one connection sends slows the next ones of its address, and no other's.
+TEST_F(AcceptorTest, ConnectionsOfAFloodArePaced) {
+  Listen();
+  Start({.watches_floods = true, .paces_peers = true});
+  RawConnection flood = Speaking();
+  std::string calls;
+  for (uint8_t stream = 1; stream < 255; stream += 2) {  // begun, and taken back at once
+    calls += std::string("\0\0\1\1\4\0\0\0", 8) + static_cast<char>(stream) + "h";
+    calls += std::string("\0\0\4\3\0\0\0\0", 8) + static_cast<char>(stream) + "1234";
+  }
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(flood.Send(calls));
+  std::array<char, 4096> bytes;
+  iovec buffer{bytes.data(), bytes.size()};
+  msghdr message{.msg_iov = &buffer, .msg_iovlen = 1};
+  ASSERT_TRUE(
+      Eventually([&] { return recvmsg(taken_[0].get(), &message, 0) < 0 && errno == ECONNRESET; }));
+  EXPECT_EQ(refused(Refusal::kFlood), 1u);
+  std::vector<RawConnection> next;
+  for (int i = 0; i < 100; ++i) {
+    next.emplace_back(port_);
+    ASSERT_TRUE(next.back().Send(Http2Hello()));
+  }
+  ASSERT_TRUE(Eventually([&] { return stats_.paced > 0; }));
+  EXPECT_LT(num_taken(), 100u);
+  Speaking("127.0.0.2");
+  EXPECT_LT(num_taken(), 102u);
+  EXPECT_TRUE(Eventually([&] { return num_taken() == 102; }));  // none is refused
+  EXPECT_TRUE(Eventually([&] { return stats_.silent == 0; }));
 }
 
 TEST_F(AcceptorTest, RecoversFromAWantOfDescriptors) {

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 
 namespace beamline::frame_watch_test {
 namespace {
@@ -32,6 +34,20 @@ class FrameWatchTest : public testing::Test {
   FrameWatchTest() { EXPECT_TRUE(Follow(kPreface)); }
 
   bool Follow(const std::string& bytes) { return watch_.Follow(bytes, now_); }
+  // Resets of fresh connections, 480 on each, within a second, until one ends early.
+  int ConnectionsUntilTheEnd(const std::shared_ptr<PeerFlood>& peer, int most) {
+    for (int count = 0; count < most; ++count) {
+      NewConnection(peer);
+      if (ResetsUntilTheEnd(480) < 480) return count;
+      now_ += milliseconds(10);
+    }
+    return most;
+  }
+  void NewConnection(std::shared_ptr<PeerFlood> peer) {
+    watch_ = FrameWatch(std::move(peer));
+    stream_ = 1;
+    EXPECT_TRUE(Follow(kPreface));
+  }
   // Calls that are begun and taken back at once, until that is too much.
   int ResetsUntilTheEnd(int most) {
     int count = 0;
@@ -62,6 +78,35 @@ TEST_F(FrameWatchTest, CallsThatAreTakenBackAtOnceAreCounted) {
   EXPECT_EQ(watch_.fault(), "calls that it takes back at once");
   now_ += seconds(100);
   EXPECT_FALSE(Follow(Headers(stream_)));  // it is over
+}
+
+TEST_F(FrameWatchTest, ResetsCountByAddressToo) {
+  const auto peer = std::make_shared<PeerFlood>();
+  EXPECT_EQ(ConnectionsUntilTheEnd(peer, 100), 4);
+  EXPECT_EQ(watch_.fault(), "calls that all connections of its address together take back at once");
+  // The next ones end sooner, while a client beside may take back a few.
+  NewConnection(peer);
+  EXPECT_LT(ResetsUntilTheEnd(480), 40);
+  NewConnection(peer);
+  EXPECT_EQ(ResetsUntilTheEnd(8), 8);
+  EXPECT_EQ(ConnectionsUntilTheEnd(std::make_shared<PeerFlood>(), 4), 4);  // another address
+  now_ += seconds(10);
+  EXPECT_EQ(ConnectionsUntilTheEnd(peer, 4), 4);
+}
+
+TEST_F(FrameWatchTest, FramesThatAskForNothingCountByAddressToo) {
+  const auto peer = std::make_shared<PeerFlood>();
+  int num_frames = 0;
+  while (num_frames < 100000) {
+    NewConnection(peer);
+    int own = 0;
+    while (own < 900 && Follow(Frame(4, 0, 0))) ++own;
+    num_frames += own;
+    if (own < 900) break;
+  }
+  EXPECT_EQ(num_frames, 8000);
+  EXPECT_EQ(watch_.fault(),
+            "frames that ask for nothing, of all connections of its address together");
 }
 
 TEST_F(FrameWatchTest, SomeATimeMayBeTakenBack) {

@@ -2,14 +2,18 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -31,7 +35,12 @@ class HandshakesTest : public testing::Test {
   static Handshakes::TimePoint At(int ms) {
     return Handshakes::TimePoint(std::chrono::milliseconds(ms));
   }
-  void Limit(int32_t limit) { all_ = std::make_shared<Handshakes>(limit, stats_); }
+  void Limit(int32_t limit) {
+    all_ = std::make_shared<Handshakes>(limit, stats_, [this](int fd) {
+      ++num_looks_;
+      return owing_.contains(fd) ? owing_[fd] : std::nullopt;
+    });
+  }
   Begun Begin(const std::string& peer, int ms) {
     std::array<int, 2> ends{};
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
@@ -49,6 +58,8 @@ class HandshakesTest : public testing::Test {
       static_cast<int>(std::chrono::milliseconds(Handshakes::kLeastTime).count());
   ConnectionStats stats_;
   std::shared_ptr<Handshakes> all_;
+  std::map<int, std::optional<std::chrono::milliseconds>> owing_;  // by descriptor
+  int num_looks_ = 0;
 };
 
 TEST_F(HandshakesTest, NobodyBeginsOneThatIsNotHandedOver) {
@@ -97,6 +108,58 @@ TEST_F(HandshakesTest, TheOldestGivesItsPlaceWhenItHasHadItsTime) {
   EXPECT_EQ(all_->size(), 7u);
   begun[0].handshake = nullptr;  // its owner has closed it
   EXPECT_EQ(all_->size(), 7u);
+}
+
+// Where the client owes its part the place is free sooner; where the server does it is not.
+TEST_F(HandshakesTest, WhoeverOwesGivesItsPlaceSooner) {
+  using std::chrono::milliseconds;
+  Limit(8);
+  std::vector<Begun> begun;
+  begun.push_back(Begin("a", 0));
+  begun.push_back(Begin("a", 10));
+  begun.push_back(Begin("b", 0));
+  const int fd = begun[1].server.get();
+  owing_[begun[2].server.get()] = milliseconds(1000);
+  EXPECT_FALSE(all_->FindPlace("a", At(600)));
+  owing_[fd] = milliseconds(499);
+  EXPECT_FALSE(all_->FindPlace("a", At(700)));
+  owing_[fd] = milliseconds(500);
+  EXPECT_TRUE(all_->FindPlace("a", At(800)));
+  EXPECT_TRUE(begun[1].is_shut_down());
+  EXPECT_FALSE(begun[0].is_shut_down());
+  EXPECT_FALSE(begun[2].is_shut_down());  // has no part in it
+  EXPECT_EQ(displaced(), 1u);
+  // A thousand that wait do not ask the kernel a thousand times.
+  begun.push_back(Begin("a", 800));
+  num_looks_ = 0;
+  for (int i = 0; i < 1000; ++i) EXPECT_FALSE(all_->FindPlace("a", At(1000)));
+  EXPECT_EQ(num_looks_, 1);
+}
+
+// By the kernel's account of a connection of TCP.
+TEST_F(HandshakesTest, TheKernelTellsWhoOwes) {
+  const UniqueFd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  socklen_t size = sizeof(address);
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(listener.get(), 1), 0);
+  ASSERT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const UniqueFd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(connect(client.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  const UniqueFd server(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  const auto wait = [] { std::this_thread::sleep_for(std::chrono::milliseconds(60)); };
+  ASSERT_EQ(send(client.get(), "hello", 5, 0), 5);
+  wait();
+  EXPECT_EQ(OwedFor(server.get()), std::nullopt);  // the server does
+  ASSERT_EQ(send(server.get(), "hello", 5, 0), 5);
+  wait();
+  EXPECT_GE(OwedFor(server.get()).value_or(std::chrono::milliseconds(0)).count(), 40);
+  ASSERT_EQ(send(client.get(), "hello", 5, 0), 5);
+  wait();
+  EXPECT_EQ(OwedFor(server.get()), std::nullopt);
+  EXPECT_EQ(OwedFor(-1), std::nullopt);
 }
 
 // A number is used again before its last owner has said that it has closed it.

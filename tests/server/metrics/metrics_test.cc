@@ -211,6 +211,7 @@ TEST(Metrics, TellWhatTheAcceptorCounts) {
   stats.accept_errors = 22;
   stats.silent = 23;
   stats.open = 24;
+  stats.paced = 26;
   for (int i = 0; i < 3; ++i) stats.Count(Refusal::kTimeout);
   stats.Count(Refusal::kLimit);
   metrics.http().Count(200);
@@ -235,6 +236,7 @@ TEST(Metrics, TellWhatTheAcceptorCounts) {
   const std::map<std::string, double> expected = {
       {"beamline_connections_accepted_total", 21},
       {"beamline_accept_errors_total", 22},
+      {"beamline_connections_paced_total", 26},
       {"beamline_connections_open/silent", 23},
       {"beamline_connections_open/speaking", 24},
       {"beamline_connections_refused_total/limit", 1},
