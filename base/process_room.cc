@@ -1,6 +1,8 @@
 #include "base/process_room.h"
 
+#include <pthread.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -45,6 +47,27 @@ absl::Status CheckDescriptorRoom(int num_descriptors) {
   return absl::ResourceExhaustedError(
       fmt::format("the limit of open files (ulimit -n) leaves room for {} more; needed: {}",
                   num_opened, num_descriptors));
+}
+
+absl::Status CheckAddressRoom(int num_threads, int64_t bytes) {
+  size_t stack = 0;
+  pthread_attr_t defaults;
+  if (pthread_attr_init(&defaults) == 0) {
+    pthread_attr_getstacksize(&defaults, &stack);
+    pthread_attr_destroy(&defaults);
+  }
+  const size_t needed = static_cast<size_t>(num_threads) * stack + static_cast<size_t>(bytes);
+  // Takes addresses and no memory.
+  void* const taken =
+      mmap(nullptr, needed, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (taken != MAP_FAILED) {
+    munmap(taken, needed);
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(fmt::format(
+      "the limit of address space (ulimit -v) leaves no room for {} bytes more, which {} threads "
+      "and their memory take",
+      needed, num_threads));
 }
 
 }  // namespace beamline

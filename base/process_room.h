@@ -1,6 +1,8 @@
 // What the system still lets the process have.
 #pragma once
 
+#include <cstdint>
+
 #include "absl/status/status.h"
 
 namespace beamline {
@@ -12,5 +14,9 @@ absl::Status CheckThreadRoom(int num_threads);
 // The same of descriptors that can be opened: gRPC ends the process where it wants one and gets
 // none.
 absl::Status CheckDescriptorRoom(int num_descriptors);
+
+// The same of address space (ulimit -v), for the stacks of so many threads and `bytes` beside:
+// libraries whose thread or memory the system refuses end the process.
+absl::Status CheckAddressRoom(int num_threads, int64_t bytes);
 
 }  // namespace beamline

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -108,6 +109,15 @@ int DescriptorsOfServer(const ServerConfig& config) {
   return num_descriptors;
 }
 
+absl::Status CheckSecrets(const ServerConfig& config) {
+  if (const auto tls = TlsFilesOf(config)) {
+    const auto read = ReadTlsFiles(*tls);
+    if (!read.ok()) return read.status();
+  }
+  return config.identity_file.empty() ? absl::OkStatus()
+                                      : ReadIdentities(config.identity_file).status();
+}
+
 class LoggingMetrics final : public Metrics {
  public:
   using Metrics::Metrics;
@@ -124,6 +134,8 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(const ServerConfig& config,
                                                    const EngineOptions& options, Metrics& metrics) {
   auto engine = Engine::Create(options, &metrics);
   if (!engine.ok()) return engine.status();
+  constexpr int64_t kHeapOfServer = int64_t{64} << 20;
+  BEAMLINE_RETURN_IF_ERROR(CheckAddressRoom(ThreadsOfServer(config), kHeapOfServer));
   BEAMLINE_RETURN_IF_ERROR(CheckThreadRoom(ThreadsOfServer(config)));
   BEAMLINE_RETURN_IF_ERROR(CheckDescriptorRoom(DescriptorsOfServer(config)));
   return engine;
@@ -174,6 +186,9 @@ int Main(int argc, char** argv) {
   for (const std::string& warning : UnknownVariables(environment)) spdlog::warn("{}", warning);
   // The CUDA backend reads it. Set while no other thread looks at the environment.
   setenv(kAlgorithmFileVariable, AlgorithmFilePath(config.algorithm_file).c_str(), 1);
+  if (const absl::Status status = CheckPollStrategy(getenv(kPollStrategyVariable)); !status.ok()) {
+    return Fail(2, status);
+  }
   RaiseDescriptorLimit();
   auto processes = ReadProcessOptions(config);
   if (!processes.ok()) return Fail(2, processes.status());
@@ -181,14 +196,7 @@ int Main(int argc, char** argv) {
   if (options.processes.rank > 0) return Follow(options);
 
   // Before the models are read, which may take long.
-  if (const auto tls = TlsFilesOf(config)) {
-    const auto read = ReadTlsFiles(*tls);
-    if (!read.ok()) return Fail(1, read.status());
-  }
-  if (!config.identity_file.empty()) {
-    const auto read = ReadIdentities(config.identity_file);
-    if (!read.ok()) return Fail(1, read.status());
-  }
+  if (const absl::Status status = CheckSecrets(config); !status.ok()) return Fail(1, status);
 
   auto metrics = std::make_shared<LoggingMetrics>(config.models);
   auto engine = MakeEngine(config, options, *metrics);
@@ -236,5 +244,7 @@ int main(int argc, char** argv) {
   } catch (const std::system_error& error) {
     return beamline::Fail(
         1, absl::ResourceExhaustedError(fmt::format("no thread can be started: {}", error.what())));
+  } catch (const std::bad_alloc&) {
+    return beamline::Fail(1, absl::ResourceExhaustedError("the system refuses memory to start"));
   }
 }

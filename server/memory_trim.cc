@@ -1,6 +1,7 @@
 #include "server/memory_trim.h"
 
 #include <malloc.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -71,6 +72,12 @@ void LimitArenas() {
   constexpr int kLargePiece = 1 << 20;
   mallopt(M_MMAP_THRESHOLD, kLargePiece);
   mallopt(M_TRIM_THRESHOLD, 2 * kLargePiece);
+  // An arena takes 64 MiB of addresses, of which threads take one each: under a limit of them
+  // (ulimit -v) there would be none left for the last threads' stacks.
+  rlimit addresses{};
+  if (getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY) {
+    mallopt(M_ARENA_MAX, 1);
+  }
 }
 
 int64_t ResidentBytes() {

@@ -44,7 +44,8 @@ class MemoryTrim {
 
 // Has malloc keep no more than a few megabytes for each of its arenas when what lay before their
 // end is freed, instead of what the largest freed piece was, and take large pieces from the system
-// one by one. To be called first in main.
+// one by one. Where addresses are limited (ulimit -v) there is one arena. To be called first in
+// main.
 void LimitArenas();
 
 // Of this process; 0 where the system does not tell.

@@ -36,6 +36,7 @@
 #include "server/models_service.h"
 #include "server/protocols/kserve/infer_service.h"
 #include "server/protocols/tei/tei_services.h"
+#include "server/security/metadata_limits.h"
 #include "server/security/tls_config.h"
 #include "server/security/tls_watch.h"
 #include "server/side_listener.h"
@@ -188,6 +189,7 @@ void ServerImpl::Configure(const ServerConfig& config, grpc::ServerBuilder& buil
   // Room for refusals and health checks above the limit that admission keeps.
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              config.max_concurrent_requests + kSpareStreams);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesOfGrpc);
   // What a client may send of a request that nobody reads yet (message_gate.h) is HTTP/2's first
   // window of 64 KiB, and does not grow. Of one that is read it may send all.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);

@@ -7,6 +7,7 @@
 #include "server/accept/descriptors.h"
 #include "server/accept/hang_up.h"
 #include "server/accept/peer_address.h"
+#include "server/security/metadata_limits.h"
 
 namespace beamline {
 namespace {
@@ -28,6 +29,7 @@ absl::StatusOr<std::unique_ptr<SideListener>> SideListener::Start(const ServerCo
   builder.SetMaxSendMessageSize(config.max_send_bytes);
   LeaveOutCompression(builder);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostCalls);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesOfGrpc);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, config.handshake_timeout_ms);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // as of the server's own address
   builder.RegisterService(options.service);
@@ -41,6 +43,7 @@ absl::StatusOr<std::unique_ptr<SideListener>> SideListener::Start(const ServerCo
       .handshake_timeout = std::chrono::milliseconds(config.handshake_timeout_ms),
       .first_bytes = FirstBytes(options.tls),
       .watches_floods = options.tls == nullptr,
+      .paces_peers = true,
       .is_idle = [busy = options.busy_ports](int fd) {
         return busy == nullptr || !busy->Has(PeerPort(fd));
       }};

@@ -151,7 +151,7 @@ class Acceptor {
   Clock::time_point hold_until_;
   Clock::time_point last_sweep_;
   Clock::time_point last_ready_;  // HandOverReady
-  bool newest_first_ = false;     // of the next HandOverReady
+  int num_turns_ = 0;             // of HandOverReady
   PeerFloods floods_;
   RareError limit_error_;
   RareError peer_limit_error_;

@@ -62,7 +62,7 @@ class PeerFlood {
   static constexpr std::chrono::seconds kRemembered{10};
   // Handshakes of TLS that begin and are not finished: each costs a signature.
   static constexpr double kMostHandshakes = 512;
-  static constexpr double kHandshakesPerSecond = 128;
+  static constexpr double kHandshakesPerSecond = 256;
 
   // Count one. False: the address has sent more than it may, and so floods.
   bool AddReset(TimePoint now);

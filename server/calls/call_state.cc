@@ -6,9 +6,11 @@
 #include <utility>
 
 #include "absl/strings/cord.h"
+#include "base/status.h"
 #include "fmt/format.h"
 #include "server/by_type.h"
 #include "server/errors.h"
+#include "server/security/metadata_limits.h"
 #include "server/wire.h"
 
 namespace beamline {
@@ -59,7 +61,6 @@ std::shared_ptr<TokenCharge> OpenCharge(const ServiceContext& services, const Ca
 
 absl::StatusOr<std::string> Enter(ServiceContext& services, Rpc rpc,
                                   const grpc::CallbackServerContext& context, Right right) {
-  if (services.gate == nullptr) return std::string();
   absl::StatusOr<std::string> name = Enter(services, ShownIn(context), right);
   if (!name.ok()) LogRefusal(services, rpc, CallerOf(context, ""), name.status());
   return name;
@@ -82,6 +83,7 @@ absl::Status EnterAgain(ServiceContext& services, const Caller& caller, Right ri
 }
 
 absl::StatusOr<std::string> Enter(ServiceContext& services, const Shown& shown, Right right) {
+  if (shown.context != nullptr) BEAMLINE_RETURN_IF_ERROR(CheckMetadata(*shown.context));
   if (services.gate == nullptr) return std::string();
   absl::StatusOr<std::string> name = services.gate->Enter(shown, right);
   if (!name.ok()) {

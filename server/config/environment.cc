@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "server/config/algorithm_file_path.h"
 #include "server/config/server_config.h"
 
@@ -43,6 +44,22 @@ bool IsServiceLink(std::string_view name, std::string_view value) {
 }
 
 }  // namespace
+
+absl::Status CheckPollStrategy(const char* value) {
+  if (value == nullptr || *value == '\0') return absl::OkStatus();
+  constexpr std::array<std::string_view, 3> kKnown = {"all", "epoll1", "poll"};
+  std::string_view rest = value;
+  while (true) {
+    const size_t comma = rest.find(',');
+    if (std::find(kKnown.begin(), kKnown.end(), rest.substr(0, comma)) == kKnown.end()) break;
+    if (comma == rest.npos) return absl::OkStatus();
+    rest.remove_prefix(comma + 1);
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("the environment variable {} is '{}'; accepted: {}, or several of them with "
+                  "commas between",
+                  kPollStrategyVariable, Shorten(value), fmt::join(kKnown, ", ")));
+}
 
 Environment ReadEnvironment(const char* const* variables) {
   Environment environment;

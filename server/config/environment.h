@@ -8,13 +8,20 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
+
 namespace beamline {
 
 inline constexpr char kConfigVariable[] = "BEAMLINE_CONFIG";  // as --config
-inline constexpr char kModelVariable[] = "BEAMLINE_MODEL";    // as --model, ';' between several
+inline constexpr char kPollStrategyVariable[] = "GRPC_POLL_STRATEGY";
+inline constexpr char kModelVariable[] = "BEAMLINE_MODEL";  // as --model, ';' between several
 
 // Values by name, of variables that begin with BEAMLINE_.
 using Environment = std::map<std::string, std::string>;
+
+// Whether gRPC can serve with this value of kPollStrategyVariable, a list of names; null: not set.
+// With `none` it waits for nothing, and without any name that it knows it ends the process.
+absl::Status CheckPollStrategy(const char* value);
 
 // Of a process' `environ`. A variable that is empty counts as one that is not set, as it comes of
 // "${X:-}" in shells and compose files.

@@ -352,6 +352,27 @@ class Faults(unittest.TestCase):
         self.assertFalse(few.is_closed(0.5))
         self.assertIsNotNone(few.call(path, encode_request()))
 
+    def test_resets_over_fresh_connections(self):
+        """Each has fewer than a connection may; all of an address together have too many."""
+        server = self.serve(models=("embed-en",))
+        normal = self.connect(server)
+        usual = self.median_ms(normal)
+        reset = struct.pack(">I", CANCEL)
+        connections = []
+        for _ in range(60):
+            connections.append(self.connect(server))
+            with contextlib.suppress(ConnectionError):
+                connections[-1].send(b"".join(data + frame(RST_STREAM, 0, stream, reset) for stream, data in (
+                    connections[-1].headers_of(INFERENCE + "Encode") for _ in range(480))))
+        self.assertTrue(eventually(lambda: server.metric('beamline_connections_refused_total{reason="flood"') >= 50))
+        self.assert_usual(normal, usual)
+        for one in connections:
+            one.close()
+        # The address's next ones come in their turns.
+        self.assertIsNotNone(self.connect(server).call(INFERENCE + "Encode", encode_request(), timeout=TIMEOUT_S))
+        calls = server.metric('beamline_requests_total{rpc="Encode"')
+        self.assertLess(calls, 10 * 480)  # of 28,800; the others were never begun
+
     def test_a_full_disk(self):
         server = self.serve("--log-requests", "all", models=("embed-en",), log_path="/dev/full")
         normal = self.connect(server)
@@ -373,6 +394,33 @@ class Faults(unittest.TestCase):
                               timeout=TIMEOUT_S, check=False, preexec_fn=limit)
         self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
         self.assertRegex(done.stderr, r"^beamline-server: model 'write-en': cannot allocate \d+ bytes\n$")
+
+    def test_too_few_addresses_to_start(self):
+        """Under any limit of them the server serves, or says in one line why not."""
+        begun = refused = 0
+        for mib in range(160, 720, 40):
+            limit = lambda mib=mib: resource.setrlimit(resource.RLIMIT_AS, (mib * MIB, mib * MIB))
+            command = ["beamline-server", "--listen", "127.0.0.1:0", "--metrics-listen", "off", "--log-level", "error", "--model",
+                       f"embed-en={options.source}/models/embed-en"]
+            with self.subTest(mib=mib), subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                                         text=True, preexec_fn=limit) as process:
+                line = process.stdout.readline()
+                process.send_signal(signal.SIGTERM)
+                _, error = process.communicate(timeout=TIMEOUT_S)
+                if line:
+                    self.assertEqual((process.returncode, error), (0, ""))
+                    begun += 1
+                else:
+                    self.assertEqual((process.returncode, error.count("\n")), (1, 1), error)
+                    refused += 1
+        self.assertTrue(begun > 0 and refused > 0, (begun, refused))
+
+    def test_no_way_to_wait(self):
+        command = ["beamline-server", "--listen", "127.0.0.1:0", "--model", f"embed-en={options.source}/models/embed-en"]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=TIMEOUT_S,
+                              check=False, env=dict(os.environ, GRPC_POLL_STRATEGY="none"))
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertRegex(done.stderr, r"^beamline-server: the environment variable GRPC_POLL_STRATEGY is 'none'; accepted: .*\n$")
 
     def test_state_on_demand(self):
         server = self.serve("--log-format", "json")

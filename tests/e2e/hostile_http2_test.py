@@ -160,6 +160,27 @@ class HostileHttp2(unittest.TestCase):
                         # Whose connection it is not notices nothing.
                         self.assertIsNotNone(beside.call(ENCODE, encode_request(), timeout=TIMEOUT_S))
 
+    def test_long_metadata_is_its_calls_alone(self):
+        with contextlib.closing(Connection(self.server.address)) as shared:
+            self.assertIsNotNone(shared.call(ENCODE, encode_request(), timeout=TIMEOUT_S))
+            open_call = shared.open(ENCODE)
+            for size in (9000, 16000, 60000):
+                stream, _ = shared.headers_of(ENCODE)
+                fields = request_headers(ENCODE, [(f"x-{i}", "a" * 1000) for i in range(size // 1000)])
+                pieces = [fields[i:i + 16384] for i in range(0, len(fields), 16384)]
+                shared.send(begin(pieces[0], END_HEADERS if len(pieces) == 1 else 0, stream) + b"".join(
+                    frame(CONTINUATION, END_HEADERS if i == len(pieces) - 1 else 0, stream, piece) for i, piece in enumerate(pieces[1:], 1)))
+                self.assertIsNone(shared.read(stream, TIMEOUT_S))  # refused
+            self.assertIsNotNone(shared.call(ENCODE, encode_request(), [("x-long", "a" * 7000)], timeout=TIMEOUT_S))
+            shared.write(open_call, encode_request(), last=True)
+            self.assertIsNotNone(shared.read(open_call, TIMEOUT_S))  # the connection is there still
+        # Before the server's settings are acknowledged too.
+        with contextlib.closing(Connection(self.server.address)) as fresh:
+            stream, data = fresh.headers_of(ENCODE, [(f"x-{i}", "a" * 1000) for i in range(9)])
+            fresh.send(data)
+            self.assertIsNone(fresh.read(stream, TIMEOUT_S))
+            self.assertIsNotNone(fresh.call(ENCODE, encode_request(), timeout=TIMEOUT_S))
+
     def test_prefaces(self):
         for name, data in PREFACES.items():
             with self.subTest(name):

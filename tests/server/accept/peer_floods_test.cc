@@ -67,7 +67,7 @@ TEST_F(PeerFloodTest, FinishedHandshakesDoNotCount) {
   for (count = 0; count < 5000 && flood_.MayBeginHandshake(now_); ++count) {
     flood_.BeginHandshake(now_);
   }
-  EXPECT_EQ(count, 128);
+  EXPECT_EQ(count, 256);
 }
 
 // Threads read the clock before they take their turn.

@@ -152,6 +152,18 @@ TEST(Environment, HealthAsksWhereItSaysThatTheServerListens) {
   EXPECT_EQ(line->health_address, "127.0.0.1:7");
 }
 
+TEST(PollStrategy, IsOneThatGrpcCanServeWith) {
+  for (const char* const value :
+       {static_cast<const char*>(nullptr), "", "all", "epoll1", "poll", "epoll1,poll"}) {
+    EXPECT_TRUE(CheckPollStrategy(value).ok());
+  }
+  for (const char* const value : {"none", "epoll", "epoll1,none", "none,poll", ",", "poll,"}) {
+    EXPECT_EQ(CheckPollStrategy(value).message(),
+              std::string("the environment variable GRPC_POLL_STRATEGY is '") + value +
+                  "'; accepted: all, epoll1, poll, or several of them with commas between");
+  }
+}
+
 TEST(UnknownVariables, AreNamedWithTheNearestSetting) {
   EXPECT_THAT(UnknownVariables({{"BEAMLINE_THREAD", "2"}}),
               ElementsAre("the environment variable BEAMLINE_THREAD sets nothing; did you mean "
