@@ -30,6 +30,8 @@ bool Handshakes::FindPlace(const std::string& peer, TimePoint now) {
   if (SocketIdentity(goes->fd) == goes->identity) {
     shutdown(goes->fd, SHUT_RDWR);  // its owner sees the end and closes it
     stats_.Count(Refusal::kDisplaced);
+    peers_.at(goes->peer)
+        .displaced.Add(now, static_cast<double>(peer_limit_), DisplacedPerSecond());
   }
   Remove(goes);
   return true;
@@ -43,11 +45,16 @@ std::list<Handshakes::Entry>::iterator Handshakes::NextToGo(const std::string* p
   TimePoint& next_look = peer == nullptr ? next_look_ : peers_.at(*peer).next_look;
   if (now < next_look) return entries_.end();
   for (auto it = oldest; it != entries_.end() && now - it->begin >= kLeastOwed; ++it) {
-    if (peer != nullptr && it->peer != *peer) continue;
+    if ((peer != nullptr && it->peer != *peer) || !GivesUpMany(it->peer, now)) continue;
     if (owed_for_(it->fd).value_or(std::chrono::milliseconds(0)) >= kLeastOwed) return it;
   }
   next_look = now + kLookInterval;
   return entries_.end();
+}
+
+bool Handshakes::GivesUpMany(const std::string& peer, TimePoint now) {
+  const double many = std::max(1.0, static_cast<double>(peer_limit_) / 4);
+  return !peers_.at(peer).displaced.HasRoom(now, many, DisplacedPerSecond());
 }
 
 bool Handshakes::IsFullFor(const std::string& peer) const {

@@ -26,8 +26,9 @@ class Handshakes : public std::enable_shared_from_this<Handshakes> {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  // For this time an unfinished handshake keeps its place, or for the shorter one where it is the
-  // client that owes its part: a server that is busy ends none that clients would finish.
+  // For this time an unfinished handshake keeps its place. For the shorter one where its client
+  // owes its part, and others of its peer have lost their places lately: clients that connect all
+  // at once are slow too, but finish.
   static constexpr std::chrono::milliseconds kLeastTime{2000};
   static constexpr std::chrono::milliseconds kLeastOwed{500};
   // Between looks for one that owes, after a look that has found none. A look at a connection
@@ -104,11 +105,15 @@ class Handshakes : public std::enable_shared_from_this<Handshakes> {
   struct Peer {
     size_t num_handshakes = 0;
     TimePoint next_look;
+    RateBucket displaced;
   };
 
   bool IsFullFor(const std::string& peer) const;  // REQUIRES: mutex_
   // The one that gives its place: of `peer`, null: of all. REQUIRES: mutex_, and that there is one.
   std::list<Entry>::iterator NextToGo(const std::string* peer, TimePoint now);
+  // Whether a quarter of its places' number have been taken from it, within some seconds.
+  bool GivesUpMany(const std::string& peer, TimePoint now);  // REQUIRES: mutex_, and it has any
+  double DisplacedPerSecond() const { return static_cast<double>(peer_limit_) / 16; }
   void End(uint64_t identity);
   void Remove(std::list<Entry>::iterator entry);
 

@@ -120,20 +120,28 @@ TEST_F(HandshakesTest, WhoeverOwesGivesItsPlaceSooner) {
   begun.push_back(Begin("b", 0));
   const int fd = begun[1].server.get();
   owing_[begun[2].server.get()] = milliseconds(1000);
-  EXPECT_FALSE(all_->FindPlace("a", At(600)));
-  owing_[fd] = milliseconds(499);
-  EXPECT_FALSE(all_->FindPlace("a", At(700)));
   owing_[fd] = milliseconds(500);
-  EXPECT_TRUE(all_->FindPlace("a", At(800)));
-  EXPECT_TRUE(begun[1].is_shut_down());
-  EXPECT_FALSE(begun[0].is_shut_down());
-  EXPECT_FALSE(begun[2].is_shut_down());  // has no part in it
-  EXPECT_EQ(displaced(), 1u);
+  EXPECT_FALSE(all_->FindPlace("a", At(600)));  // its clients have given up none yet
+  EXPECT_EQ(num_looks_, 0);
+  EXPECT_TRUE(all_->FindPlace("a", At(kLeast)));
+  EXPECT_TRUE(begun[0].is_shut_down());
+  begun.push_back(Begin("a", kLeast));
+  owing_[fd] = milliseconds(499);
+  EXPECT_FALSE(all_->FindPlace("a", At(kLeast)));
   // A thousand that wait do not ask the kernel a thousand times.
-  begun.push_back(Begin("a", 800));
-  num_looks_ = 0;
-  for (int i = 0; i < 1000; ++i) EXPECT_FALSE(all_->FindPlace("a", At(1000)));
+  for (int i = 0; i < 1000; ++i) EXPECT_FALSE(all_->FindPlace("a", At(kLeast)));
   EXPECT_EQ(num_looks_, 1);
+  begun[3].handshake = nullptr;
+  begun[3] = Begin("a", kLeast + 1000);
+  owing_[begun[3].server.get()] = milliseconds(500);
+  begun[1].handshake = nullptr;
+  begun[1] = Begin("a", kLeast + 1000);
+  EXPECT_FALSE(all_->FindPlace("a", At(kLeast + 1499)));
+  EXPECT_TRUE(all_->FindPlace("a", At(kLeast + 1520)));
+  EXPECT_TRUE(begun[3].is_shut_down());
+  EXPECT_FALSE(begun[1].is_shut_down());
+  EXPECT_FALSE(begun[2].is_shut_down());  // of another peer, which has places left
+  EXPECT_EQ(displaced(), 2u);
 }
 
 // By the kernel's account of a connection of TCP.
