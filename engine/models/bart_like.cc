@@ -116,7 +116,7 @@ absl::StatusOr<FamilyDescription> DescribeBartLike(const Checkpoint& checkpoint,
 
   // Without the head of a task nothing stands before the names.
   const std::string prefix = checkpoint.Contains("decoder.layers.0.fc1.weight") ? "" : "model.";
-  NameTables(checkpoint, prefix, tied, spec);
+  NameTables(checkpoint, prefix, tied, TableOrder::kHeadFirst, spec);
   CheckTableRows(checkpoint, encoder.token_table, "vocab_size", encoder.vocab_size, config);
   BEAMLINE_RETURN_IF_ERROR(config.status());
   for (StackSpec* stack : {&encoder, &decoder}) {

@@ -6,6 +6,7 @@
 #include "engine/models/config_fields.h"
 #include "engine/models/families.h"
 #include "engine/models/gpt_like.h"
+#include "engine/models/shared_tables.h"
 
 namespace beamline {
 namespace {
@@ -59,8 +60,7 @@ absl::StatusOr<FamilyDescription> DescribeBloom(const Checkpoint& checkpoint) {
   BEAMLINE_RETURN_IF_ERROR(config.status());
 
   description.spec.vocab_size = decoder.vocab_size;
-  description.spec.head = tied ? decoder.token_table : "lm_head.weight";
-  if (tied) description.spec.ignored_tensors.push_back("lm_head.weight");
+  NameHead(checkpoint, "lm_head.weight", tied, description.spec);
   description.generation.bos_token_id = 1;
   return description;
 }

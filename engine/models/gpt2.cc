@@ -5,6 +5,7 @@
 #include "engine/models/config_fields.h"
 #include "engine/models/families.h"
 #include "engine/models/gpt_like.h"
+#include "engine/models/shared_tables.h"
 
 namespace beamline {
 namespace {
@@ -65,10 +66,9 @@ absl::StatusOr<FamilyDescription> DescribeGpt2(const Checkpoint& checkpoint) {
   BEAMLINE_RETURN_IF_ERROR(config.status());
 
   description.spec.vocab_size = decoder.vocab_size;
-  description.spec.head = tied ? decoder.token_table : "lm_head.weight";
-  // Older checkpoints store the causal mask and a copy of the tied head.
+  // Older checkpoints store the causal mask.
   description.spec.ignored_tensors = {prefix + "h.*.attn.bias", prefix + "h.*.attn.masked_bias"};
-  if (tied) description.spec.ignored_tensors.push_back("lm_head.weight");
+  NameHead(checkpoint, "lm_head.weight", tied, description.spec);
 
   // What an empty prompt stands for. transformers takes no end from the class where the files have
   // none.

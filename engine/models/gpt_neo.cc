@@ -8,6 +8,7 @@
 #include "engine/models/config_fields.h"
 #include "engine/models/families.h"
 #include "engine/models/gpt_like.h"
+#include "engine/models/shared_tables.h"
 #include "fmt/format.h"
 
 namespace beamline {
@@ -95,11 +96,10 @@ absl::StatusOr<FamilyDescription> DescribeGptNeo(const Checkpoint& checkpoint) {
   BEAMLINE_RETURN_IF_ERROR(config.status());
 
   description.spec.vocab_size = decoder.vocab_size;
-  description.spec.head = tied ? decoder.token_table : "lm_head.weight";
-  // Older checkpoints store the causal mask and a copy of the tied head.
+  // Older checkpoints store the causal mask.
   description.spec.ignored_tensors = {prefix + "h.*.attn.attention.bias",
                                       prefix + "h.*.attn.attention.masked_bias"};
-  if (tied) description.spec.ignored_tensors.push_back("lm_head.weight");
+  NameHead(checkpoint, "lm_head.weight", tied, description.spec);
   description.generation.bos_token_id = 50256;
   return description;
 }

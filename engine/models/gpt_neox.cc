@@ -7,6 +7,7 @@
 #include "engine/models/families.h"
 #include "engine/models/gpt_like.h"
 #include "engine/models/rotary_config.h"
+#include "engine/models/shared_tables.h"
 
 namespace beamline {
 namespace {
@@ -62,12 +63,11 @@ absl::StatusOr<FamilyDescription> DescribeGptNeoX(const Checkpoint& checkpoint) 
   description.spec.vocab_size = decoder.vocab_size;
   const std::string head =
       checkpoint.Contains("lm_head.weight") ? "lm_head.weight" : "embed_out.weight";
-  description.spec.head = tied ? decoder.token_table : head;
-  // Older checkpoints store the causal mask and the frequencies, and some a copy of the tied head.
+  // Older checkpoints store the causal mask and the frequencies.
   const std::string attention = prefix + "layers.*.attention.";
   description.spec.ignored_tensors = {attention + "bias", attention + "masked_bias",
                                       attention + "rotary_emb.inv_freq"};
-  if (tied) description.spec.ignored_tensors.push_back(head);
+  NameHead(checkpoint, head, tied, description.spec);
   return description;
 }
 

@@ -7,6 +7,7 @@
 #include "engine/models/families.h"
 #include "engine/models/gpt_like.h"
 #include "engine/models/rotary_config.h"
+#include "engine/models/shared_tables.h"
 #include "fmt/format.h"
 
 namespace beamline {
@@ -67,12 +68,11 @@ absl::StatusOr<FamilyDescription> DescribeGptJ(const Checkpoint& checkpoint) {
   BEAMLINE_RETURN_IF_ERROR(config.status());
 
   description.spec.vocab_size = decoder.vocab_size;
-  description.spec.head = tied ? decoder.token_table : "lm_head.weight";
   description.spec.head_bias = "lm_head.bias";
-  // Older checkpoints store the causal mask, and some a copy of the tied head.
+  // Older checkpoints store the causal mask.
   description.spec.ignored_tensors = {prefix + "h.*.attn.bias", prefix + "h.*.attn.masked_bias",
                                       prefix + "h.*.attn.embed_positions"};
-  if (tied) description.spec.ignored_tensors.push_back("lm_head.weight");
+  NameHead(checkpoint, "lm_head.weight", tied, description.spec);
   description.generation.bos_token_id = 50256;
   return description;
 }

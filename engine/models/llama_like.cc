@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/rotary_config.h"
+#include "engine/models/shared_tables.h"
 #include "fmt/format.h"
 
 namespace beamline {
@@ -159,10 +160,9 @@ absl::StatusOr<FamilyDescription> DescribeLlamaLike(const Checkpoint& checkpoint
   BEAMLINE_RETURN_IF_ERROR(config.status());
 
   description.spec.vocab_size = decoder.vocab_size;
-  description.spec.head = tied ? decoder.token_table : "lm_head.weight";
-  // Older checkpoints store what is computed of rope_theta, and some a copy of the tied head.
+  // Older checkpoints store what is computed of rope_theta.
   description.spec.ignored_tensors = {prefix + "layers.*.self_attn.rotary_emb.inv_freq"};
-  if (tied) description.spec.ignored_tensors.push_back("lm_head.weight");
+  NameHead(checkpoint, "lm_head.weight", tied, description.spec);
   return description;
 }
 

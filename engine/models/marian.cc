@@ -6,6 +6,7 @@
 #include "engine/models/bart_like.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/families.h"
+#include "engine/models/shared_tables.h"
 
 namespace beamline {
 namespace {
@@ -46,31 +47,27 @@ absl::StatusOr<FamilyDescription> DescribeMarian(const Checkpoint& checkpoint) {
   BEAMLINE_RETURN_IF_ERROR(config.status());
 
   const std::string prefix = checkpoint.Contains("final_logits_bias") ? "model." : "";
-  const std::string shared_table = prefix + "shared.weight";
-  const std::string encoder_table = prefix + "encoder.embed_tokens.weight";
-  const std::string decoder_table = prefix + "decoder.embed_tokens.weight";
-  const std::string head = "lm_head.weight";
+  // The sinusoids are in some checkpoints.
+  spec.ignored_tensors = {prefix + "*.embed_positions.weight"};
   if (shared && tied) {
-    encoder.token_table =
-        FirstStored(checkpoint, {shared_table, encoder_table, decoder_table, head});
-    decoder.token_table = encoder.token_table;
+    NameTables(checkpoint, prefix, tied, TableOrder::kHeadFirst, spec);
   } else {
+    const std::string shared_table = prefix + "shared.weight";
+    const std::string encoder_table = prefix + "encoder.embed_tokens.weight";
+    const std::string decoder_table = prefix + "decoder.embed_tokens.weight";
     encoder.token_table = FirstStored(checkpoint, {encoder_table, shared_table});
     decoder.token_table = FirstStored(checkpoint, {decoder_table, shared_table});
+    NameHead(checkpoint, "lm_head.weight", tied, spec);
+    if (shared) {
+      spec.ignored_tensors.insert(spec.ignored_tensors.end(),
+                                  {shared_table, encoder_table, decoder_table});
+    }
   }
   encoder.layers = BartLayers(prefix + "encoder.", /*cross_attention=*/false);
   decoder.layers = BartLayers(prefix + "decoder.", /*cross_attention=*/true);
 
   spec.vocab_size = decoder.vocab_size;
-  spec.head = tied ? decoder.token_table : head;
   if (checkpoint.Contains("final_logits_bias")) spec.head_bias = "final_logits_bias";
-  // Copies of the tied tables, and the sinusoids, are in some checkpoints.
-  spec.ignored_tensors = {prefix + "*.embed_positions.weight"};
-  if (tied) spec.ignored_tensors.push_back(head);
-  if (shared) {
-    spec.ignored_tensors.insert(spec.ignored_tensors.end(),
-                                {shared_table, encoder_table, decoder_table});
-  }
 
   // transformers takes no other id from the class where the files have none.
   description.generation.decoder_start_token_id = 58100;

@@ -1,5 +1,4 @@
-// The token tables of encoder-decoders, which most checkpoints store once for both stacks and the
-// head.
+// The token tables and the head of models with a decoder, which most checkpoints store once.
 #pragma once
 
 #include <string>
@@ -9,11 +8,20 @@
 
 namespace beamline {
 
-// Names the tables of both stacks and the head of `spec`, and what is ignored of the copies. What
-// the checkpoint stores under a name of its own counts where it differs from the shared table, as
-// in transformers 5; `tied`: of the head too. `prefix` stands before the names but that of the
-// head.
+// What counts where tied tensors are stored more than once, as in transformers 5: a tensor whose
+// values differ from those that it is tied to is one of its own, and a copy is ignored.
+
+// Names the head of a decoder whose token table is known. `head`: its tensor's name; `tied`: to
+// that table.
+void NameHead(const Checkpoint& checkpoint, const std::string& head, bool tied,
+              TransformerSpec& spec);
+
+// In which order transformers looks for the table that all are tied to, where "shared" is missing.
+enum class TableOrder { kHeadFirst, kHeadLast };
+
+// Names the tables of both stacks and the head of an encoder-decoder, which are tied to
+// "shared.weight"; `tied`: the head too. `prefix` is the one of the names but the head's.
 void NameTables(const Checkpoint& checkpoint, const std::string& prefix, bool tied,
-                TransformerSpec& spec);
+                TableOrder order, TransformerSpec& spec);
 
 }  // namespace beamline

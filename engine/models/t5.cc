@@ -134,7 +134,7 @@ absl::StatusOr<FamilyDescription> Describe(const Checkpoint& checkpoint, const T
   BEAMLINE_RETURN_IF_ERROR(config.status());
 
   // The class ties whatever the file says, which says so by whether it stores a head.
-  NameTables(checkpoint, "", /*tied=*/true, spec);
+  NameTables(checkpoint, "", /*tied=*/true, TableOrder::kHeadLast, spec);
   CheckTableRows(checkpoint, encoder.token_table, "vocab_size", encoder.vocab_size, config);
   BEAMLINE_RETURN_IF_ERROR(config.status());
   for (StackSpec* stack : {&encoder, &decoder}) {

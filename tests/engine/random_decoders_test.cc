@@ -152,6 +152,11 @@ INSTANTIATE_TEST_SUITE_P(Marian, RandomDecodersTest,
                                            Decoder{"marian-2x16-target", 61, 97, 60},
                                            Decoder{"marian-2x16-untied", 61, 61, 60}),
                          NameOf);
+INSTANTIATE_TEST_SUITE_P(OwnHeads, RandomDecodersTest,
+                         ::testing::Values(Decoder{"llama-3x6-own-head", 0, 53},
+                                           Decoder{"gpt2-3x6-own-head", 0, 59},
+                                           Decoder{"marian-2x9-own-head", 53, 53, 52}),
+                         NameOf);
 INSTANTIATE_TEST_SUITE_P(BartLike, RandomDecodersTest,
                          ::testing::Values(Decoder{"bart-3x24", 131, 131, -1, 1, true},
                                            Decoder{"bart-1x40-bare", 97, 97},

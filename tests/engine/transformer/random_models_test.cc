@@ -196,6 +196,11 @@ TEST_P(RandomDecoderTest, OnlyWantedRowsAreTheSame) {
   }
 }
 
+// Heads and tables that config.json says are tied, stored with values of their own.
+INSTANTIATE_TEST_SUITE_P(OwnHeads, RandomDecoderTest,
+                         ::testing::Values(Model{"llama-3x6-own-head"}, Model{"gpt2-3x6-own-head"},
+                                           Model{"gpt2-3x6-own-head", 3},
+                                           Model{"marian-2x9-own-head"}));
 INSTANTIATE_TEST_SUITE_P(Gpt2, RandomDecoderTest,
                          ::testing::Values(Model{"gpt2-3x40"}, Model{"gpt2-5x8-deep"},
                                            Model{"gpt2-1x80-bare"}));
