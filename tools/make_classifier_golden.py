@@ -291,6 +291,11 @@ def make_decoder(folder, head, number, family, tokenizer, sizes, dtype):
     write_checkpoint(folder, getattr(transformers, family + head)(config), tokenizer, dtype, {})
 
 
+# Classes that tell the model of no types, whatever the template has.
+TOKENIZER_CLASSES = {"bert-2x10-untyped": "PreTrainedTokenizerFast"}
+CLASS_CASES = {"bert-2x10-untyped": CASES["bert-2x10-rank"]}
+
+
 def write_checkpoint(folder, model, tokenizer, dtype, more):
     for name, parameter in model.named_parameters():
         is_norm_gain = parameter.ndim == 1 and name.endswith("weight")
@@ -298,9 +303,15 @@ def write_checkpoint(folder, model, tokenizer, dtype, more):
     shutil.rmtree(folder, ignore_errors=True)
     model.to(dtype).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    path = os.path.join(folder, "config.json")
+    tokenizer_class = TOKENIZER_CLASSES.get(os.path.basename(folder))
+    add_fields(os.path.join(folder, "config.json"), more)
+    if tokenizer_class:
+        add_fields(os.path.join(folder, "tokenizer_config.json"), {"tokenizer_class": tokenizer_class})
+
+
+def add_fields(path, fields):
     with open(path, encoding="utf-8") as file:
-        content = {**json.load(file), **more}
+        content = {**json.load(file), **fields}
     with open(path, "w", encoding="utf-8") as file:
         json.dump(content, file, indent=2)
         file.write("\n")
@@ -420,7 +431,7 @@ def make_expected_masks(folder):
 def main():
     of_decoders = [*((name, "ForSequenceClassification", make_expected, case) for name, case in decoder_classifiers.CASES.items()),
                    *((name, "ForTokenClassification", make_expected_tokens, case) for name, case in decoder_classifiers.TOKEN_CASES.items())]
-    known = {*CASES, *TOKEN_CASES, *MASK_CASES, *MORE_TOKEN_CASES, *(name for name, *_ in of_decoders)}.union(*DEBERTA_CASES.values())
+    known = {*CASES, *TOKEN_CASES, *MASK_CASES, *MORE_TOKEN_CASES, *CLASS_CASES, *(name for name, *_ in of_decoders)}.union(*DEBERTA_CASES.values())
     if len(sys.argv) < 2 or sys.argv[1].startswith("-") or not set(sys.argv[2:]) <= known:
         sys.exit(__doc__)
     transformers.logging.set_verbosity_error()
@@ -432,6 +443,7 @@ def main():
     makers = {"ForSequenceClassification": make_expected, "ForTokenClassification": make_expected_tokens, "ForMaskedLM": make_expected_masks}
     first = 100  # of these, whose numbers no other case's change
     more = [(name, head, makers[head], case) for head, cases in DEBERTA_CASES.items() for name, case in cases.items()]
+    more += [(name, "ForSequenceClassification", make_expected, case) for name, case in CLASS_CASES.items()]
     for number, (name, head, expect, (family, make_tokenizer, sizes, dtype, fields)) in [*enumerate(heads), *enumerate(more, first)]:
         if sys.argv[2:] and name not in sys.argv[2:]:
             continue

@@ -13,6 +13,7 @@
 #include "engine/checkpoint/json_file.h"
 #include "engine/text/component_json.h"
 #include "engine/text/sentencepiece_file.h"
+#include "engine/text/tokenizer_class.h"
 #include "fmt/format.h"
 
 namespace beamline::text {
@@ -64,7 +65,8 @@ json ClsSepTemplate(const json& vocab, const std::string& cls, const std::string
 
 }  // namespace
 
-absl::StatusOr<json> ReadBertFiles(const CheckpointPath& folder, const TokenizerConfig& config) {
+absl::StatusOr<json> ReadBertFiles(const CheckpointPath& folder, const TokenizerConfig& config,
+                                   std::string_view class_name) {
   const CheckpointPath path = folder / "vocab.txt";
   BEAMLINE_ASSIGN_OR_RETURN(const std::vector<std::string> lines, ReadLines(path));
   json vocab = json::object();
@@ -75,13 +77,17 @@ absl::StatusOr<json> ReadBertFiles(const CheckpointPath& folder, const Tokenizer
   BEAMLINE_ASSIGN_OR_RETURN(const bool strip_accents, settings.BoolOr("strip_accents", lowercase));
   BEAMLINE_ASSIGN_OR_RETURN(const bool chinese, settings.BoolOr("tokenize_chinese_chars", true));
   const std::string unk = config.Role("unk_token", "[UNK]");
-  const std::string cls = config.Role("cls_token", "[CLS]");
-  const std::string sep = config.Role("sep_token", "[SEP]");
-  BEAMLINE_ASSIGN_OR_RETURN(json added_tokens,
-                            SpecialTokens(vocab,
-                                          {unk, cls, sep, config.Role("pad_token", "[PAD]"),
-                                           config.Role("mask_token", "[MASK]")},
-                                          path.string()));
+  const bool is_mpnet = class_name == kMpNetTokenizer;
+  const std::string cls = config.Role("cls_token", is_mpnet ? "<s>" : "[CLS]");
+  const std::string sep = config.Role("sep_token", is_mpnet ? "</s>" : "[SEP]");
+  BEAMLINE_ASSIGN_OR_RETURN(
+      json added_tokens,
+      SpecialTokens(vocab,
+                    {unk, cls, sep, config.Role("pad_token", is_mpnet ? "<pad>" : "[PAD]"),
+                     config.Role("mask_token", is_mpnet ? "<mask>" : "[MASK]")},
+                    path.string()));
+  // MPNet's mask stands for a word with its space.
+  if (is_mpnet) added_tokens.back()["lstrip"] = true;
   json post_processor = ClsSepTemplate(vocab, cls, sep);
   return json{{"added_tokens", std::move(added_tokens)},
               {"normalizer",

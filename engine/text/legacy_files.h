@@ -13,9 +13,10 @@
 
 namespace beamline::text {
 
-// vocab.txt of BERT: a token a line.
+// vocab.txt of BERT, and of MPNet by the name of its class: a token a line.
 absl::StatusOr<nlohmann::json> ReadBertFiles(const CheckpointPath& folder,
-                                             const TokenizerConfig& config);
+                                             const TokenizerConfig& config,
+                                             std::string_view class_name);
 
 // vocab.json and merges.txt of GPT-2, and of RoBERTa, BART and DeBERTa by the name of their class.
 absl::StatusOr<nlohmann::json> ReadGpt2Files(const CheckpointPath& folder,

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "engine/checkpoint/json_file.h"
+#include "engine/text/class_files.h"
 #include "engine/text/error_line.h"
 #include "engine/text/legacy_files.h"
 #include "engine/text/marian_tokenizer.h"
@@ -147,16 +148,27 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadOfPieces(const CheckpointPath& fo
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const CheckpointPath& folder,
                                                          bool lower_case) {
   const auto path = [&](const char* name) { return folder / name; };
-  BEAMLINE_ASSIGN_OR_RETURN(const text::TokenizerConfig config, text::ReadTokenizerConfig(folder));
+  BEAMLINE_ASSIGN_OR_RETURN(text::TokenizerConfig config, text::ReadTokenizerConfig(folder));
+  auto model_config = ReadJson(path("config.json"));
+  if (absl::IsNotFound(model_config.status())) model_config = nlohmann::json();
+  // What a config.json that is no JSON means for a tokenizer's class is not known; its own reader
+  // refuses it.
+  const nlohmann::json known_config = model_config.ok() ? *model_config : nlohmann::json();
+  const auto check_class = [&](text::ClassFiles files) {
+    return text::CheckClassReads(files, folder, config, known_config);
+  };
+  config.gives_types = text::GivesTypes(config, known_config);
+  BEAMLINE_ASSIGN_OR_RETURN(const bool has_pipeline, HasFile(path("tokenizer.json")));
   // Either of a translator's two models makes it one, so that the other's absence has a name.
   for (const char* name : {"source.spm", "target.spm"}) {
     BEAMLINE_ASSIGN_OR_RETURN(const bool is_marian, HasFile(path(name)));
-    if (is_marian) return text::LoadMarianTokenizer(folder, config);
+    if (!is_marian) continue;
+    const absl::Status checked = check_class(text::ClassFiles::kMarian);
+    if (!checked.ok() && has_pipeline) break;
+    BEAMLINE_RETURN_IF_ERROR(checked);
+    return text::LoadMarianTokenizer(folder, config);
   }
 
-  auto model_config = ReadJson(path("config.json"));
-  if (absl::IsNotFound(model_config.status())) model_config = nlohmann::json();
-  BEAMLINE_ASSIGN_OR_RETURN(const bool has_pipeline, HasFile(path("tokenizer.json")));
   if (has_pipeline) {
     BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json,
                               ReadJson(path("tokenizer.json"), kMaxTokenizerFileBytes));
@@ -170,14 +182,17 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const CheckpointPath& f
   }
   BEAMLINE_ASSIGN_OR_RETURN(const bool has_words, HasFile(path("vocab.txt")));
   if (has_words) {
-    BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json, text::ReadBertFiles(folder, config));
-    return MakePipeline(std::move(json), path("vocab.txt").string(), config, lower_case);
+    BEAMLINE_RETURN_IF_ERROR(check_class(text::ClassFiles::kWords));
+    const std::string name = text::TokenizerClassName(config, known_config);
+    BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json, text::ReadBertFiles(folder, config, name));
+    return MakeOfClass(std::move(json), path("vocab.txt").string(), config, model_config,
+                       lower_case);
   }
   BEAMLINE_ASSIGN_OR_RETURN(const bool has_vocabulary, HasFile(path("vocab.json")));
   BEAMLINE_ASSIGN_OR_RETURN(const bool has_merges, HasFile(path("merges.txt")));
   if (has_vocabulary && has_merges) {
-    const std::string name =
-        model_config.ok() ? text::TokenizerClassName(config, *model_config) : "";
+    BEAMLINE_RETURN_IF_ERROR(check_class(text::ClassFiles::kMerges));
+    const std::string name = text::TokenizerClassName(config, known_config);
     BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json, text::ReadGpt2Files(folder, config, name));
     return MakeOfClass(std::move(json), path("vocab.json and merges.txt").string(), config,
                        model_config, lower_case);

@@ -102,9 +102,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> PipelineTokenizer::Make(const nlohman
     BEAMLINE_ASSIGN_OR_RETURN(const JsonNode node, root.Member("post_processor"));
     BEAMLINE_ASSIGN_OR_RETURN(made->post_processor_, MakePostProcessor(node, made->vocab_size_));
   }
-  // Of a model that takes no types, its tokenizer gives none.
-  const std::vector<std::string> inputs = config.ModelInputNames();
-  if (!inputs.empty() && std::ranges::count(inputs, "token_type_ids") == 0) {
+  if (!config.gives_types) {
     for (PairPiece& piece : made->post_processor_.pair) piece.type = 0;
   }
   if (!made->post_processor_.trimmings.empty()) {

@@ -184,18 +184,11 @@ absl::Status ApplyAlbert(const TokenizerConfig& config, json& tokenizer) {
   tokenizer["decoder"] = metaspace;
   tokenizer["model"]["unk_id"] = 1;
   tokenizer["model"]["byte_fallback"] = false;
-  // The class tells the model of no types, unless the file says that it does.
-  const std::vector<std::string> inputs = config.ModelInputNames();
-  const bool has_types = std::ranges::count(inputs, "token_type_ids") > 0;
   json& post_processor = tokenizer["post_processor"];
   const json of_file = std::exchange(post_processor, json());
   BEAMLINE_RETURN_IF_ERROR(SetTemplate(config, {"cls_token", "[CLS]"}, {"sep_token", "[SEP]"},
                                        "BertProcessing", tokenizer));
-  if (post_processor.is_null()) {
-    post_processor = of_file;
-  } else if (!has_types) {
-    post_processor = Untyped(post_processor, 1);
-  }
+  if (post_processor.is_null()) post_processor = of_file;
   return absl::OkStatus();
 }
 
@@ -364,7 +357,7 @@ constexpr std::array<TokenizerClass, 21> kClasses = {{
     {"distilbert", "DistilBertTokenizer", "WordPiece", ApplyBert},
     {"electra", "ElectraTokenizer", "WordPiece", ApplyBert},
     {"roberta", "RobertaTokenizer", "BPE", ApplyRoberta},
-    {"mpnet", "MPNetTokenizer", "WordPiece", ApplyMpNet},
+    {"mpnet", kMpNetTokenizer, "WordPiece", ApplyMpNet},
     {"albert", "AlbertTokenizer", "Unigram", ApplyAlbert},
     {"gpt2", "GPT2Tokenizer", "BPE", ApplyGpt2, kEndOfText, kEndOfText},
     {"xlm-roberta", "XLMRobertaTokenizer", "Unigram", ApplyXlmRoberta},
@@ -400,6 +393,17 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kAlike =
     {"gemma3_text", "gemma"},
 }};
 
+// Names that transformers has for classes of others.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kSameClasses = {{
+    {"MobileBertTokenizer", "BertTokenizer"},
+    {"SqueezeBertTokenizer", "BertTokenizer"},
+    {"LayoutLMTokenizer", "BertTokenizer"},
+    {"LxmertTokenizer", "BertTokenizer"},
+    {"ConvBertTokenizer", "BertTokenizer"},
+    {"LongformerTokenizer", "RobertaTokenizer"},
+    {"LEDTokenizer", "RobertaTokenizer"},
+}};
+
 }  // namespace
 
 std::string TokenizerClassName(const TokenizerConfig& config, const json& model_config) {
@@ -415,8 +419,12 @@ std::string TokenizerClassName(const TokenizerConfig& config, const json& model_
   std::string name = StringMember(config.json, "tokenizer_class");
   if (name.empty()) name = StringMember(model_config, "tokenizer_class");
   if (name.ends_with("Fast")) name.resize(name.size() - 4);
+  for (const auto& [alike, known] : kSameClasses) {
+    if (name == alike) name = known;
+  }
   if (!name.empty() || model_type.empty()) return name;
   if (model_type == "m2m_100") return std::string(kM2M100Tokenizer);
+  if (model_type == "marian") return std::string(kMarianTokenizer);
   const auto known = std::ranges::find(kClasses, model_type, &TokenizerClass::model_type);
   return known == kClasses.end() ? "" : std::string(known->name);
 }

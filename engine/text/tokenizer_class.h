@@ -10,15 +10,17 @@
 
 namespace beamline::text {
 
-// Classes that a folder with a SentencePiece model alone may have (legacy_files.h).
+// Classes that a folder without a tokenizer.json may have (legacy_files.h).
 inline constexpr std::string_view kLlamaTokenizer = "LlamaTokenizer";
 inline constexpr std::string_view kGemmaTokenizer = "GemmaTokenizer";
+inline constexpr std::string_view kMarianTokenizer = "MarianTokenizer";
+inline constexpr std::string_view kMpNetTokenizer = "MPNetTokenizer";
 inline constexpr std::string_view kDebertaV2Tokenizer = "DebertaV2Tokenizer";
 
-// The class that transformers chooses, without the "Fast" behind it: that of tokenizer_config.json,
-// else of config.json, else of the model_type; of Mistral, Mixtral, ModernBERT, OLMo 2,
-// Phi-3 and Qwen 2 by the model_type alone. Empty: the one that takes tokenizer.json as it is.
-// `model_config` is null where there is no config.json.
+// The class that transformers chooses, without the "Fast" behind it, and under one name where it
+// has several: that of tokenizer_config.json, else of config.json, else of the model_type; of
+// Mistral, Mixtral, ModernBERT, OLMo 2, Phi-3 and Qwen 2 by the model_type alone. Empty: the one
+// that takes tokenizer.json as it is. `model_config` is null where there is no config.json.
 std::string TokenizerClassName(const TokenizerConfig& config, const nlohmann::json& model_config);
 
 // transformers builds the normalizer, the pre-tokenizer, the decoder and the template of a

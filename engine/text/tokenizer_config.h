@@ -25,7 +25,8 @@ struct TokenizerConfig {
   std::set<std::string, std::less<>> from_map;  // the keys that are that file's
   std::vector<AddedToken> added_tokens;         // of "added_tokens_decoder"
   std::vector<AddedToken>
-      special_tokens;  // the values of unk_token and the like, then others; no ids
+      special_tokens;       // the values of unk_token and the like, then others; no ids
+  bool gives_types = true;  // to the model, of two texts; set by LoadTokenizer
   bool clean_up_tokenization_spaces = false;
   int64_t model_max_length = 0;  // 0: absent or absurd
 

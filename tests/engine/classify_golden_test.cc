@@ -192,10 +192,11 @@ TEST_P(ClassifyGoldenTest, WhatIsTooLongIsRefusedWithBothLengths) {
 
 INSTANTIATE_TEST_SUITE_P(Classifiers, ClassifyGoldenTest,
                          ::testing::Values(Model{"bert-3x8"}, Model{"bert-5x6-labels"},
-                                           Model{"bert-2x10-rank"}, Model{"roberta-3x8"},
-                                           Model{"xlm-roberta-2x12-rank"}, Model{"electra-3x8"},
-                                           Model{"distilbert-5x6"}, Model{"albert-3x8"},
-                                           Model{"mpnet-3x8"}, Model{"modernbert-3x8-rank"},
+                                           Model{"bert-2x10-rank"}, Model{"bert-2x10-untyped"},
+                                           Model{"roberta-3x8"}, Model{"xlm-roberta-2x12-rank"},
+                                           Model{"electra-3x8"}, Model{"distilbert-5x6"},
+                                           Model{"albert-3x8"}, Model{"mpnet-3x8"},
+                                           Model{"modernbert-3x8-rank"},
                                            Model{"modernbert-2x10-bias"}, Model{"nomic_bert-2x8"},
                                            Model{"deberta-v2-3x8"}, Model{"deberta-v2-2x10-rank"},
                                            Model{"deberta-3x8"}));

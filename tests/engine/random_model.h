@@ -34,7 +34,8 @@ class RandomTranslator : public LinkedModel {
     Link(demo / "target.spm");
     Write("vocab.json", FirstTokens(source_size));
     Write("target_vocab.json", FirstTokens(target_size));
-    nlohmann::json config = {{"separate_vocabs", true}, {"pad_token", "."}};
+    nlohmann::json config = {
+        {"tokenizer_class", "MarianTokenizer"}, {"separate_vocabs", true}, {"pad_token", "."}};
     if (late_id >= 0) {
       config["added_tokens_decoder"][std::to_string(late_id)] = {{"content", "<late>"},
                                                                  {"special", true}};
