@@ -102,6 +102,27 @@ absl::StatusOr<json> ReadBertFiles(const CheckpointPath& folder, const Tokenizer
               {"model", {{"type", "WordPiece"}, {"unk_token", unk}, {"vocab", std::move(vocab)}}}};
 }
 
+void TakeConfiguredFlags(const TokenizerConfig& config, json& tokenizer) {
+  const auto found = tokenizer.find("added_tokens");
+  if (found == tokenizer.end()) return;
+  for (json& token : *found) {
+    for (const auto& [role, value] : config.json.items()) {
+      if (!role.ends_with("_token") || !value.is_object()) continue;
+      if (value.value("content", json()) != token["content"]) continue;
+      for (const char* flag : {"lstrip", "rstrip", "single_word", "normalized"}) {
+        if (value.contains(flag)) token[flag] = value[flag];
+      }
+    }
+    for (const AddedToken& listed : config.added_tokens) {
+      if (token["content"] != listed.content) continue;
+      token["lstrip"] = listed.lstrip;
+      token["rstrip"] = listed.rstrip;
+      token["single_word"] = listed.single_word;
+      token["normalized"] = listed.normalized;
+    }
+  }
+}
+
 absl::StatusOr<json> ReadGpt2Files(const CheckpointPath& folder, const TokenizerConfig& config,
                                    std::string_view class_name) {
   BEAMLINE_ASSIGN_OR_RETURN(json vocab,
@@ -134,7 +155,6 @@ absl::StatusOr<json> ReadGpt2Files(const CheckpointPath& folder, const Tokenizer
                       {cls, sep, config.Role("unk_token", "<unk>"),
                        config.Role("pad_token", "<pad>"), config.Role("mask_token", "<mask>")},
                       vocab_path));
-    added_tokens.back()["lstrip"] = true;  // the mask stands for a word with its space
     made["added_tokens"] = std::move(added_tokens);
     made["post_processor"] = ClsSepTemplate(vocab, cls, sep);
     made["post_processor"]["type"] = "RobertaProcessing";

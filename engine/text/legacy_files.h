@@ -18,6 +18,10 @@ absl::StatusOr<nlohmann::json> ReadBertFiles(const CheckpointPath& folder,
                                              const TokenizerConfig& config,
                                              std::string_view class_name);
 
+// Of the tokens that these files make, how each is looked for as tokenizer_config.json and its like
+// say.
+void TakeConfiguredFlags(const TokenizerConfig& config, nlohmann::json& tokenizer);
+
 // vocab.json and merges.txt of GPT-2, and of RoBERTa, BART and DeBERTa by the name of their class.
 absl::StatusOr<nlohmann::json> ReadGpt2Files(const CheckpointPath& folder,
                                              const TokenizerConfig& config,

@@ -83,6 +83,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeOfClass(
     nlohmann::json json, const std::string& place, const text::TokenizerConfig& config,
     const absl::StatusOr<nlohmann::json>& model_config, bool lower_case) {
   BEAMLINE_RETURN_IF_ERROR(model_config.status());
+  text::TakeConfiguredFlags(config, json);
   BEAMLINE_RETURN_IF_ERROR(text::ApplyTokenizerClass(config, *model_config, place, json));
   BEAMLINE_RETURN_IF_ERROR(text::SetConfiguredTemplate(config, *model_config, json));
   return MakePipeline(std::move(json), place, config, lower_case);
@@ -158,17 +159,19 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const CheckpointPath& f
     return text::CheckClassReads(files, folder, config, known_config);
   };
   config.gives_types = text::GivesTypes(config, known_config);
-  BEAMLINE_ASSIGN_OR_RETURN(const bool has_pipeline, HasFile(path("tokenizer.json")));
   // Either of a translator's two models makes it one, so that the other's absence has a name.
   for (const char* name : {"source.spm", "target.spm"}) {
     BEAMLINE_ASSIGN_OR_RETURN(const bool is_marian, HasFile(path(name)));
     if (!is_marian) continue;
-    const absl::Status checked = check_class(text::ClassFiles::kMarian);
-    if (!checked.ok() && has_pipeline) break;
-    BEAMLINE_RETURN_IF_ERROR(checked);
+    if (const absl::Status checked = check_class(text::ClassFiles::kMarian); !checked.ok()) {
+      BEAMLINE_ASSIGN_OR_RETURN(const bool has_other, HasFile(path("tokenizer.json")));
+      if (has_other) break;
+      return checked;
+    }
     return text::LoadMarianTokenizer(folder, config);
   }
 
+  BEAMLINE_ASSIGN_OR_RETURN(const bool has_pipeline, HasFile(path("tokenizer.json")));
   if (has_pipeline) {
     BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json,
                               ReadJson(path("tokenizer.json"), kMaxTokenizerFileBytes));

@@ -83,6 +83,8 @@ json Untyped(const json& cls_sep, int num_between) {
           {"special_tokens", specials}};
 }
 
+constexpr uint64_t kBertWordLength = 100;  // in characters; longer words are unknown
+
 absl::Status ApplyBert(const TokenizerConfig& config, json& tokenizer) {
   const JsonNode settings(config.json, config.place);
   BEAMLINE_ASSIGN_OR_RETURN(const bool lowercase, settings.BoolOr("do_lower_case", true));
@@ -95,7 +97,15 @@ absl::Status ApplyBert(const TokenizerConfig& config, json& tokenizer) {
                              {"lowercase", lowercase}};
   tokenizer["pre_tokenizer"] = {{"type", "BertPreTokenizer"}};
   tokenizer["decoder"] = {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}};
-  tokenizer["model"]["unk_token"] = config.Role("unk_token", "[UNK]");
+  json& model = tokenizer["model"];
+  model["unk_token"] = config.Role("unk_token", "[UNK]");
+  // A value of another type stays, to be refused.
+  const auto replace = [&model](const char* name, json value) {
+    json& of_file = model[name];
+    if (of_file.is_null() || of_file.type() == value.type()) of_file = std::move(value);
+  };
+  replace("max_input_chars_per_word", json(kBertWordLength));
+  replace("continuing_subword_prefix", json("##"));
   return SetTemplate(config, {"cls_token", "[CLS]"}, {"sep_token", "[SEP]"}, "BertProcessing",
                      tokenizer);
 }

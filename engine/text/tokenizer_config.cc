@@ -1,5 +1,6 @@
 #include "engine/text/tokenizer_config.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <utility>
@@ -18,7 +19,9 @@ using nlohmann::json;
 
 constexpr const char* kRoles[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                   "pad_token", "cls_token", "mask_token"};
-constexpr const char* kTokenLists[] = {"additional_special_tokens", "extra_special_tokens"};
+constexpr const char* kExtraTokens = "extra_special_tokens";
+constexpr const char* kAdditionalTokens = "additional_special_tokens";  // its older name
+constexpr const char* kTokenLists[] = {kExtraTokens, kAdditionalTokens};
 constexpr double kLargestMaxLength = 1e9;  // transformers writes 1e30 for "no limit"
 
 // A token is written as a string or as {"content": ...}.
@@ -105,10 +108,18 @@ absl::StatusOr<int64_t> ReadMaxLength(const JsonNode& root) {
   return static_cast<int64_t>(length);
 }
 
+// What is the older name's counts as the newer one's where that has nothing.
+void TakeOlderName(json& object) {
+  const auto older = object.find(kAdditionalTokens);
+  if (older == object.end() || !object.value(kExtraTokens, json()).empty()) return;
+  object[kExtraTokens] = std::exchange(*older, json());
+  object.erase(kAdditionalTokens);
+}
+
 void MergeSpecialTokensMap(const json& map, TokenizerConfig& config) {
   const auto take = [&](const char* key) {
     if (!map.contains(key)) return;
-    const bool extends = std::string_view(key) == "extra_special_tokens" && map[key].is_array() &&
+    const bool extends = std::string_view(key) == kExtraTokens && map[key].is_array() &&
                          config.json.contains(key) && config.json[key].is_array();
     json value = extends ? config.json[key] : json::array();
     if (extends) {
@@ -121,6 +132,37 @@ void MergeSpecialTokensMap(const json& map, TokenizerConfig& config) {
   };
   for (const char* role : kRoles) take(role);
   for (const char* list : kTokenLists) take(list);
+}
+
+// A list under the older name does not count beside one under the newer, be it empty; beside tokens
+// that have names it does.
+void DropOlderName(json& object) {
+  const auto newer = object.find(kExtraTokens);
+  if (newer != object.end() && !newer->is_object()) object.erase(kAdditionalTokens);
+}
+
+// added_tokens.json of before added_tokens_decoder: ids by token. One of `specials` is special.
+absl::StatusOr<std::vector<AddedToken>> ReadAddedTokensFile(
+    const JsonNode& file, const std::vector<AddedToken>& specials) {
+  std::vector<AddedToken> tokens;
+  for (const auto& [content, id] : file.value().items()) {
+    if (!id.is_number_integer() || id < 0 || id >= kMaxTokens) {
+      return file.Error(fmt::format("\"{}\" is {}, expected an id from 0 to {}", content, id.dump(),
+                                    kMaxTokens - 1));
+    }
+    if (content.size() > kMaxTokenBytes) {
+      return file.Error(
+          fmt::format("a token of {} bytes; accepted: at most {}", content.size(), kMaxTokenBytes));
+    }
+    const bool special = std::ranges::count(specials, content, &AddedToken::content) > 0;
+    AddedToken token;
+    token.content = content;
+    token.id = id.get<int32_t>();
+    token.normalized = !special;
+    token.special = special;
+    if (!content.empty()) tokens.push_back(std::move(token));
+  }
+  return tokens;
 }
 
 absl::StatusOr<json> ReadOptionalObject(const CheckpointPath& path) {
@@ -169,13 +211,22 @@ absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const CheckpointPath& folder
   BEAMLINE_ASSIGN_OR_RETURN(const bool fix, root.BoolOr("fix_mistral_regex", false));
   if (fix) return root.Error("\"fix_mistral_regex\" is true; only false is supported");
   BEAMLINE_RETURN_IF_ERROR(CollectSpecialTokens(root, &config.special_tokens));
-  // transformers reads the older file where the newer one does not list its tokens, and then takes
-  // its word for it.
-  if (!config.json.contains("added_tokens_decoder")) {
-    MergeSpecialTokensMap(special_map, config);
-    config.special_tokens.clear();
-    BEAMLINE_RETURN_IF_ERROR(
-        CollectSpecialTokens(JsonNode(config.json, config.place), &config.special_tokens));
+  const CheckpointPath added_path = folder / "added_tokens.json";
+  BEAMLINE_ASSIGN_OR_RETURN(const json added, ReadOptionalObject(added_path));
+  const JsonNode added_node(added, added_path.string());
+  BEAMLINE_RETURN_IF_ERROR(ReadAddedTokensFile(added_node, {}).status());
+  // transformers reads the older files where the newer one does not list its tokens, and then takes
+  // their word for it.
+  const bool is_older = !config.json.contains("added_tokens_decoder");
+  TakeOlderName(config.json);
+  if (is_older) MergeSpecialTokensMap(special_map, config);
+  DropOlderName(config.json);
+  config.special_tokens.clear();
+  BEAMLINE_RETURN_IF_ERROR(
+      CollectSpecialTokens(JsonNode(config.json, config.place), &config.special_tokens));
+  if (is_older) {
+    BEAMLINE_ASSIGN_OR_RETURN(config.added_tokens,
+                              ReadAddedTokensFile(added_node, config.special_tokens));
   }
   BEAMLINE_ASSIGN_OR_RETURN(config.clean_up_tokenization_spaces,
                             root.BoolOr("clean_up_tokenization_spaces", false));

@@ -178,5 +178,87 @@ TEST_F(ClassFilesTest, TypesOfPairsAreTheClasss) {
   EXPECT_THAT(PairTypes(json::object(), "modernbert"), ElementsAre(0, 0, 0, 0, 0));
 }
 
+// Of before added_tokens_decoder, which goes before it.
+TEST_F(ClassFilesTest, AddedTokensJsonAddsTokens) {
+  const json bert = {{"model_type", "bert"}};
+  folder_.WriteJson("added_tokens.json", {{"newtok", 13}, {"[X]", 12}, {"[MASK]", 4}});
+  WriteWords();
+  // Looked for in the text that is lowercased, but for special ones.
+  EXPECT_THAT(Ids(json::object(), bert, "dog NEWTOK [x]"), ElementsAre(2, 5, 13, 12, 3));
+  const json special = {{"additional_special_tokens", {"[X]"}}};
+  EXPECT_THAT(Ids(special, bert, "dog NEWTOK [X] [x]"), ElementsAre(2, 5, 13, 12, 1, 1, 1, 3));
+  EXPECT_THAT(Ids({{"added_tokens_decoder", json::object()}}, bert, "newtok dog"),
+              ElementsAre(2, 1, 5, 3));
+  // Beside a tokenizer.json that lacks them, behind all that it has.
+  folder_.WriteJson("tokenizer.json", Bert());
+  for (const char* name : {"BertTokenizer", "PreTrainedTokenizerFast"}) {
+    EXPECT_THAT(Ids(NameOf(name), bert, "dog newtok [X]"), ElementsAre(2, 5, 10, 9, 3));
+  }
+  folder_.Remove("tokenizer.json");
+  folder_.Remove("vocab.txt");
+  WriteMerges();
+  EXPECT_THAT(Ids(json::object(), {{"model_type", "deberta"}}, "newtok[X]"),
+              ElementsAre(262, 268, 267, 263));
+  folder_.WriteJson("added_tokens.json", {{"newtok", "13"}});
+  EXPECT_THAT(Error(json::object(), bert),
+              HasSubstr("added_tokens.json: \"newtok\" is \"13\", expected an id from 0 to"));
+}
+
+// How a token is looked for is as its configuration says, whose plain name says nothing.
+TEST_F(ClassFilesTest, AMaskTakesTheSpaceBeforeItAsConfigured) {
+  WriteMerges();
+  const int space = ' ', a = 'a', b = 'b';  // a byte is its own id
+  for (const char* model_type : {"roberta", "bart"}) {
+    SCOPED_TRACE(model_type);
+    const json model = {{"model_type", model_type}};
+    const auto apart = ElementsAre(257, a, space, 261, space, b, 258);
+    const auto together = ElementsAre(257, a, 261, space, b, 258);
+    EXPECT_THAT(Ids(json::object(), model, "a <mask> b"), apart);
+    EXPECT_THAT(Ids({{"mask_token", "<mask>"}}, model, "a <mask> b"), apart);
+    const json token = {{"content", "<mask>"}, {"lstrip", true}, {"special", true}};
+    EXPECT_THAT(Ids({{"mask_token", token}}, model, "a <mask> b"), together);
+    EXPECT_THAT(Ids({{"added_tokens_decoder", {{"261", token}}}}, model, "a <mask> b"), together);
+    folder_.WriteJson("special_tokens_map.json", {{"mask_token", token}});
+    EXPECT_THAT(Ids(json::object(), model, "a <mask> b"), together);
+    folder_.Remove("special_tokens_map.json");
+  }
+}
+
+TEST_F(ClassFilesTest, SpecialTokensOfTheConfigurationGoBeforeTheMap) {
+  folder_.Write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n");
+  const json bert = {{"model_type", "bert"}};
+  const auto ids = [&](const json& config, const json& map) {
+    folder_.WriteJson("special_tokens_map.json", map);
+    return Ids(config, bert, "CFG MAP EXT");
+  };
+  const json map = {{"additional_special_tokens", {"MAP"}}};
+  const json older = {{"additional_special_tokens", {"CFG"}}};
+  const json both = {{"additional_special_tokens", {"CFG"}}, {"extra_special_tokens", {"EXT"}}};
+  EXPECT_THAT(ids(json::object(), map), ElementsAre(2, 1, 5, 1, 3));
+  EXPECT_THAT(ids(older, map), ElementsAre(2, 5, 1, 1, 3));
+  EXPECT_THAT(ids({{"additional_special_tokens", json::array()}}, map), ElementsAre(2, 1, 1, 1, 3));
+  EXPECT_THAT(ids({{"additional_special_tokens", nullptr}}, map), ElementsAre(2, 1, 1, 1, 3));
+  EXPECT_THAT(ids({{"extra_special_tokens", {"EXT"}}}, map), ElementsAre(2, 1, 1, 5, 3));
+  EXPECT_THAT(ids(both, map), ElementsAre(2, 1, 1, 5, 3));
+  EXPECT_THAT(ids({{"extra_special_tokens", {{"a_token", "EXT"}}}}, map),
+              ElementsAre(2, 1, 6, 5, 3));
+  EXPECT_THAT(ids(older, {{"extra_special_tokens", {"MAP"}}}), ElementsAre(2, 5, 6, 1, 3));
+}
+
+// What the file says of lengths and of the middle of words is not the class's.
+TEST_F(ClassFilesTest, WordsOfBertHaveUpTo100Characters) {
+  json tokenizer = Bert();
+  tokenizer["model"]["max_input_chars_per_word"] = 3;
+  tokenizer["model"]["continuing_subword_prefix"] = "";
+  tokenizer["model"]["vocab"]["##a"] = 8;
+  tokenizer["model"]["vocab"]["a"] = 9;
+  folder_.WriteJson("tokenizer.json", tokenizer);
+  const json bert = {{"model_type", "bert"}};
+  EXPECT_THAT(Ids(NameOf("BertTokenizer"), bert, "aaaa"), ElementsAre(2, 9, 8, 8, 8, 3));
+  EXPECT_THAT(Ids(NameOf("BertTokenizer"), bert, std::string(100, 'a')).size(), 102);
+  EXPECT_THAT(Ids(NameOf("BertTokenizer"), bert, std::string(101, 'a')), ElementsAre(2, 1, 3));
+  EXPECT_THAT(Ids(NameOf("TokenizersBackend"), bert, "aaaa"), ElementsAre(2, 1, 3));
+}
+
 }  // namespace
 }  // namespace beamline::class_files_test
