@@ -23,7 +23,7 @@ struct TokenizerConfig {
   std::string place;                            // tokenizer_config.json's name, for errors
   std::string map_place;                        // special_tokens_map.json's
   std::set<std::string, std::less<>> from_map;  // the keys that are that file's
-  std::vector<AddedToken> added_tokens;         // of "added_tokens_decoder", else of added_tokens.json
+  std::vector<AddedToken> added_tokens;  // of "added_tokens_decoder", else of added_tokens.json
   std::vector<AddedToken>
       special_tokens;       // the values of unk_token and the like, then others; no ids
   bool gives_types = true;  // to the model, of two texts; set by LoadTokenizer
