@@ -74,7 +74,7 @@ void ConfigFields::Fault(std::string_view name, std::string_view fault) {
   const nlohmann::json* field = Find(name);
   status_ = absl::InvalidArgumentError(
       field == nullptr
-          ? fmt::format("{}: {} is missing; {}", file_, name, fault)
+          ? fmt::format("{}: {} is {}; {}", file_, name, IsNull(name) ? "null" : "missing", fault)
           : fmt::format("{}: {} is {}; {}", file_, Written(name), field->dump(), fault));
 }
 

@@ -115,14 +115,17 @@ void SetMaskHead(const Checkpoint& checkpoint, const MaskHeadNames& names, Activ
     const std::string found = unless_missing(name);
     return found.empty() ? std::vector<std::string>() : std::vector<std::string>{found};
   };
-  head.dense = {{names.dense + ".weight"}, biases(names.dense + ".bias")};
+  head.dense = {{names.dense + ".weight"}, {}};
+  if (names.has_dense_bias) head.dense.biases = biases(names.dense + ".bias");
   head.activation = activation;
   // Checkpoints converted from TensorFlow, as in the encoder.
   const bool is_tensorflow = has(names.norm + ".gamma");
-  head.norm = {names.norm + (is_tensorflow ? ".gamma" : ".weight"),
-               unless_missing(names.norm + (is_tensorflow ? ".beta" : ".bias"))};
+  head.norm = {
+      names.norm + (is_tensorflow ? ".gamma" : ".weight"),
+      names.has_norm_bias ? unless_missing(names.norm + (is_tensorflow ? ".beta" : ".bias")) : ""};
   head.norm_epsilon = spec.encoder->norm_epsilon;
-  head.output = {{has(own) ? own : spec.encoder->token_table}, biases(bias)};
+  head.output = {{has(own) ? own : spec.encoder->token_table}, {}};
+  if (names.has_output_bias) head.output.biases = biases(bias);
 }
 
 void CheckTableRows(const Checkpoint& checkpoint, const std::string& table, std::string_view field,

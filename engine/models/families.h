@@ -48,7 +48,9 @@ struct MaskHeadNames {
   std::string dense, norm;
   std::string output;  // of a matrix of its own; else, and always without a name, the token table
   std::string bias;    // of the output, where the matrix has none of its own
-  bool biases_may_miss = false;  // by config.json, all of the head's
+  bool biases_may_miss = false;  // all of the head's; these are 0 then
+  // What config.json says. A bias that it does not ask for is not read, even where it is stored.
+  bool has_dense_bias = true, has_norm_bias = true, has_output_bias = true;
 };
 void SetMaskHead(const Checkpoint& checkpoint, const MaskHeadNames& names, Activation activation,
                  ConfigFields& config, TransformerSpec& spec);

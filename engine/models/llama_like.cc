@@ -127,7 +127,6 @@ absl::StatusOr<FamilyDescription> DescribeLlamaLike(const Checkpoint& checkpoint
   FamilyDescription description;
   StackSpec& decoder = description.spec.decoder.emplace();
   config.RequireBool("is_encoder_decoder", false, false);
-  config.RequireBool("is_causal", true, true);
   decoder.num_layers = config.Size("num_hidden_layers", family.num_layers);
   decoder.hidden_size = config.Size("hidden_size", family.hidden_size);
   ReadHeads(family, config, decoder);

@@ -281,9 +281,32 @@ absl::Status InFolder(const Checkpoint& checkpoint, const absl::Status& status) 
                                                                   status.message().size())));
 }
 
+// transformers 5 looks for is_causal in the file of any family, whose own code does not: true hides
+// later tokens from an encoder, anything else shows them to a decoder. What a batch's padding and
+// the kernel of attention make of it besides is not to be told, so both stop the start.
+absl::Status CheckCausal(const Checkpoint& checkpoint, std::string_view model_type,
+                         const TransformerSpec& spec) {
+  constexpr std::array<std::string_view, 4> kOfOwnMasks = {"mpnet", "deberta", "deberta-v2",
+                                                           "gpt_neo"};
+  if (std::ranges::count(kOfOwnMasks, model_type) > 0) return absl::OkStatus();
+  ConfigFields config(checkpoint.config(), "config.json");
+  const bool is_causal = spec.decoder.has_value();
+  const bool says_null = config.IsNull("is_causal");
+  if (is_causal && spec.encoder.has_value()) {
+    if (config.Has("is_causal") || says_null) {
+      config.Fault("is_causal", "none is expected of an encoder-decoder");
+    }
+    return config.status();
+  }
+  if (is_causal && says_null) config.Fault("is_causal", "only true is supported");
+  config.RequireBool("is_causal", is_causal, is_causal);
+  return config.status();
+}
+
 absl::StatusOr<ModelDescription> Describe(const Checkpoint& checkpoint) {
   BEAMLINE_ASSIGN_OR_RETURN(const Family* const served, ServedFamily(checkpoint.config()));
   BEAMLINE_ASSIGN_OR_RETURN(FamilyDescription family, served->describe(checkpoint));
+  BEAMLINE_RETURN_IF_ERROR(CheckCausal(checkpoint, served->model_type, family.spec));
 
   ModelDescription description;
   description.spec = std::move(family.spec);

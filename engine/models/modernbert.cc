@@ -43,7 +43,10 @@ void ReadLayerTypes(ConfigFields& config, StackSpec& encoder) {
   std::vector<std::string> types = LayerTypes(config, encoder.num_layers);
   const int32_t every = config.Size("global_attn_every_n_layers", 3);
   // local_attention counts the keys on both sides, of which there are as many.
-  const int32_t window = config.Size("local_attention", 128) / 2 + 1;
+  const int32_t both = config.Size("local_attention", 128);
+  // The keys on one side, whatever local_attention says.
+  if (config.IsNull("sliding_window")) config.Fault("sliding_window", "a number is expected");
+  const int32_t window = 1 + config.Count("sliding_window", both / 2);
   bool is_shorter = false;
   for (int32_t layer = 0; layer < encoder.num_layers && config.status().ok(); ++layer) {
     const bool windowed = types.empty() ? layer % every != 0 : types[layer] == kSlidingAttention;
@@ -133,10 +136,15 @@ absl::StatusOr<FamilyDescription> DescribeModernBert(const Checkpoint& checkpoin
     AddHead(checkpoint, norm_bias, config, spec);
   } else {
     spec.ignored_tensors = {"head.*", "decoder.*"};
-    SetMaskHead(
-        checkpoint,
-        {.dense = "head.dense", .norm = "head.norm", .output = "decoder", .biases_may_miss = true},
-        config.ActivationFunction("classifier_activation", "gelu"), config, spec);
+    SetMaskHead(checkpoint,
+                {.dense = "head.dense",
+                 .norm = "head.norm",
+                 .output = "decoder",
+                 .biases_may_miss = true,
+                 .has_dense_bias = config.Bool("classifier_bias", false),
+                 .has_norm_bias = norm_bias,
+                 .has_output_bias = config.Bool("decoder_bias", true)},
+                config.ActivationFunction("classifier_activation", "gelu"), config, spec);
   }
   BEAMLINE_RETURN_IF_ERROR(config.status());
   return description;

@@ -74,8 +74,7 @@ absl::StatusOr<FamilyDescription> DescribeNomicBert(const Checkpoint& checkpoint
   encoder.num_types = config.Size("type_vocab_size", 2);
   config.OptionalInt("pad_token_id", -1, encoder.vocab_size - 1);
   BEAMLINE_RETURN_IF_ERROR(config.status());
-  encoder.rotary = ReadRotary(config, encoder.head_dim, encoder.max_positions,
-                              {.theta_name = "rotary_emb_base", .theta = 1000.0});
+  encoder.rotary = ReadRotary(config, encoder.head_dim, encoder.max_positions, {.theta = 1000.0});
 
   const std::string embeddings = "embeddings.word_embeddings.weight";
   const std::string prefix = checkpoint.Contains("nomic_bert." + embeddings) ? "nomic_bert." : "";

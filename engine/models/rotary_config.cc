@@ -99,7 +99,8 @@ RotarySpec ReadYarn(ConfigFields& rope, const RotaryParameters& p) {
   const double weight = rope.OptionalDouble("mscale").value_or(0);
   const double weight_all = rope.OptionalDouble("mscale_all_dim").value_or(0);
   const double fast = Positive(rope, "beta_fast", 32), slow = Positive(rope, "beta_slow", 1);
-  const bool truncates = rope.Bool("truncate", true);
+  // Null is not silence.
+  const bool truncates = !rope.IsNull("truncate") && rope.Bool("truncate", true);
   // The pair that turns so often within the original positions.
   const auto pair_of = [&](double turns) {
     return p.rotary_dim * std::log(p.original_positions / (turns * 2 * std::numbers::pi)) /
@@ -171,7 +172,7 @@ RotarySpec ReadLongRope(ConfigFields& rope, const RotaryParameters& p) {
 struct RotaryType {
   std::string_view name;
   RotarySpec (*read)(ConfigFields& rope, const RotaryParameters& parameters);
-  std::array<std::string_view, 8> parameters = {};  // besides those of every type
+  std::array<std::string_view, 9> parameters = {};  // besides those of every type
 };
 
 constexpr std::array<RotaryType, 6> kTypes = {{
@@ -184,7 +185,7 @@ constexpr std::array<RotaryType, 6> kTypes = {{
     {"yarn",
      ReadYarn,
      {"factor", "original_max_position_embeddings", "attention_factor", "beta_fast", "beta_slow",
-      "mscale", "mscale_all_dim", "truncate"}},
+      "mscale", "mscale_all_dim", "truncate", "finetuned"}},
     {"longrope",
      ReadLongRope,
      {"factor", "short_factor", "long_factor", "attention_factor",

@@ -67,7 +67,8 @@ LayerNames Layers(const std::string& side, bool is_decoder, bool gated) {
   return names;
 }
 
-// feed_forward_proj: an activation function, behind "gated-" of a gate.
+// feed_forward_proj: an activation function, behind "gated-" of a gate; dense_act_fn and
+// is_gated_act, where the file has them, go before it.
 void ReadFeedForward(const T5Like& family, ConfigFields& config, StackSpec& stack) {
   const std::string value = config.String("feed_forward_proj", family.feed_forward);
   if (value == "relu" || value == "gated-relu") {
@@ -83,7 +84,12 @@ void ReadFeedForward(const T5Like& family, ConfigFields& config, StackSpec& stac
                  "supported are relu, gelu, gelu_new, silu, gated-relu, gated-gelu, "
                  "gated-gelu_new, gated-silu");
   }
-  stack.gated = value.starts_with("gated-");
+  if (config.IsNull("dense_act_fn")) config.Fault("dense_act_fn", "a function is expected");
+  if (config.Has("dense_act_fn")) {
+    stack.activation = config.ActivationFunction("dense_act_fn", "");
+  }
+  const bool is_null = config.IsNull("is_gated_act");
+  stack.gated = !is_null && config.Bool("is_gated_act", value.starts_with("gated-"));
 }
 
 StackSpec Stack(const T5Like& family, ConfigFields& config, bool is_decoder) {
@@ -128,8 +134,9 @@ absl::StatusOr<FamilyDescription> Describe(const Checkpoint& checkpoint, const T
   config.RequireBool("is_decoder", false, false);
   StackSpec& encoder = spec.encoder.emplace(Stack(family, config, /*is_decoder=*/false));
   StackSpec& decoder = spec.decoder.emplace(Stack(family, config, /*is_decoder=*/true));
-  // Files of before transformers 5 say it by tie_word_embeddings alone.
+  // Files of before transformers 5 say it by tie_word_embeddings alone. Null is not silence.
   const bool scales =
+      !config.IsNull("scale_decoder_outputs") &&
       config.Bool("scale_decoder_outputs", config.Bool("tie_word_embeddings", true));
   BEAMLINE_RETURN_IF_ERROR(config.status());
 

@@ -20,6 +20,7 @@ using ::testing::EndsWith;
 using ::testing::FloatNear;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 absl::StatusOr<ModelDescription> Describe(const std::string& model_type, const json& fields,
                                           int32_t max_model_len = 0) {
@@ -41,6 +42,20 @@ StackSpec Decoder(const std::string& model_type, const json& fields = json::obje
 
 std::string Error(const std::string& model_type, const json& fields, int32_t max_model_len = 0) {
   return std::string(Describe(model_type, fields, max_model_len).status().message());
+}
+
+// transformers 5 shows later tokens to these, but for GPT-Neo, whose mask is its own.
+TEST(DecoderFamilies, DecodersThatAreNotCausalAreRefused) {
+  for (const char* family : {"gpt2", "gptj", "gpt_neox", "opt", "bloom", "falcon", "llama", "qwen3",
+                             "gemma3_text", "starcoder2"}) {
+    SCOPED_TRACE(family);
+    EXPECT_THAT(Error(family, {{"is_causal", false}}),
+                HasSubstr("is_causal is false; only true is supported"));
+    EXPECT_THAT(Error(family, {{"is_causal", nullptr}}),
+                HasSubstr("is_causal is null; only true is supported"));
+    EXPECT_THAT(Error(family, {{"is_causal", true}}), Not(HasSubstr("is_causal")));
+  }
+  EXPECT_THAT(Error("gpt_neo", {{"is_causal", false}}), Not(HasSubstr("is_causal")));
 }
 
 TEST(DecoderFamilies, APartOfAHeadMayBeRotated) {

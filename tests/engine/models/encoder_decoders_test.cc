@@ -91,9 +91,42 @@ TEST(EncoderDecodersTest, T5sSizesAndScales) {
   EXPECT_EQ(Spec("t5", flan).decoder->activation, Activation::kGeluTanh);
   EXPECT_EQ(Spec("t5", flan).decoder->final_norm_scale, 1.0f);
   EXPECT_EQ(Spec("t5", {{"scale_decoder_outputs", false}}).decoder->final_norm_scale, 1.0f);
+  EXPECT_EQ(Spec("t5", {{"scale_decoder_outputs", nullptr}}).decoder->final_norm_scale, 1.0f);
+  EXPECT_NE(Spec("t5", {{"tie_word_embeddings", nullptr}}).decoder->final_norm_scale, 1.0f);
   EXPECT_EQ(Spec("mt5").decoder->final_norm_scale, 1.0f);
   EXPECT_EQ(Spec("t5", {{"num_decoder_layers", nullptr}, {"num_layers", 3}}).decoder->num_layers,
             3);
+}
+
+// As T5Config and MT5Config of transformers 5.24 read them.
+TEST(EncoderDecodersTest, T5sFunctionAndGateGoBeforeTheirCommonField) {
+  const struct {
+    json fields;
+    Activation activation;
+    bool gated;
+  } cases[] = {
+      {{{"feed_forward_proj", "relu"}, {"is_gated_act", true}}, Activation::kRelu, true},
+      {{{"feed_forward_proj", "gated-gelu"}, {"dense_act_fn", "relu"}, {"is_gated_act", false}},
+       Activation::kRelu,
+       false},
+      {{{"feed_forward_proj", "relu"}, {"dense_act_fn", "gelu_new"}, {"is_gated_act", true}},
+       Activation::kGeluTanh,
+       true},
+      {{{"feed_forward_proj", "gated-gelu"}, {"dense_act_fn", "gelu"}}, Activation::kGelu, true},
+      {{{"feed_forward_proj", "gated-gelu"}, {"is_gated_act", nullptr}},
+       Activation::kGeluTanh,
+       false},
+  };
+  for (const char* family : {"t5", "mt5"}) {
+    for (const auto& [fields, activation, gated] : cases) {
+      SCOPED_TRACE(fields.dump());
+      const TransformerSpec spec = Spec(family, fields);
+      for (const StackSpec& stack : {*spec.encoder, *spec.decoder}) {
+        EXPECT_EQ(stack.activation, activation);
+        EXPECT_EQ(stack.gated, gated);
+      }
+    }
+  }
 }
 
 // As transformers 5 ties: what is stored twice with other values is not one.
@@ -136,6 +169,11 @@ TEST(EncoderDecodersTest, OtherValuesAreNamed) {
       {"m2m_100",
        {{"d_model", 3}, {"encoder_attention_heads", 1}, {"decoder_attention_heads", 1}},
        "d_model is 3; at least 4"},
+      {"t5", {{"dense_act_fn", "swoosh"}}, "dense_act_fn is \"swoosh\"; supported are "},
+      {"t5", {{"dense_act_fn", nullptr}}, "dense_act_fn is null; a function is expected"},
+      {"t5", {{"is_causal", true}}, "is_causal is true; none is expected of an encoder-decoder"},
+      {"bart", {{"is_causal", false}}, "is_causal is false; none is expected"},
+      {"marian", {{"is_causal", nullptr}}, "is_causal is null; none is expected"},
       {"t5", {{"feed_forward_proj", "gated-mish"}}, "feed_forward_proj is \"gated-mish\"; supp"},
       {"t5", {{"relative_attention_num_buckets", 3}}, "relative_attention_num_buckets is 3"},
       {"t5", {{"relative_attention_max_distance", 16}}, "relative_attention_max_distance is 16"},

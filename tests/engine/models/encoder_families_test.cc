@@ -90,6 +90,21 @@ TEST(EmbedderTest, RefusesOtherDecoders) {
               HasSubstr("is_causal is false; only true is supported"));
 }
 
+// transformers 5 hides later tokens from the encoders whose masks it makes itself.
+TEST(EncoderFamiliesTest, CausalEncodersAreRefused) {
+  for (const char* family : {"bert", "roberta", "xlm-roberta", "electra", "distilbert", "albert",
+                             "modernbert", "nomic_bert"}) {
+    EXPECT_THAT(Error(Config(family, {{"is_causal", true}})),
+                HasSubstr("config.json: is_causal is true; only false is supported"));
+    for (const json& off : {json(false), json(nullptr)}) {
+      EXPECT_EQ(Error(Config(family, {{"is_causal", off}})), "") << family;
+    }
+  }
+  for (const char* family : {"mpnet", "deberta", "deberta-v2"}) {
+    EXPECT_EQ(Error(Config(family, {{"is_causal", true}})), "") << family;
+  }
+}
+
 TEST(EmbedderTest, EmbeddersHaveAnglesOfLongSequencesToo) {
   const std::vector<double> factors(2, 1.0);
   const json rope = {{"rope_type", "longrope"},
@@ -203,6 +218,14 @@ TEST(ModernBertTest, NamesFieldsThatItDoesNotKnow) {
               HasSubstr("rope_scaling is {\"type\":\"linear\"}; none is expected"));
   EXPECT_THAT(Error(Config("modernbert", {{"hidden_activation", "quick_gelu"}})),
               HasSubstr("hidden_activation is \"quick_gelu\""));
+  // The keys on one side, whatever local_attention says.
+  for (const json& local : {json(6), json(nullptr)}) {
+    const StackSpec windowed =
+        *Spec(Config("modernbert", {{"local_attention", local}, {"sliding_window", 5}})).encoder;
+    EXPECT_EQ(windowed.attention_windows[1], 6);
+  }
+  EXPECT_THAT(Error(Config("modernbert", {{"sliding_window", nullptr}})),
+              HasSubstr("sliding_window is null; a number is expected"));
   EXPECT_THAT(Error(Config("modernbert", {{"local_attention", 0}})),
               HasSubstr("local_attention is 0; a whole number from 1"));
   EXPECT_THAT(Error(Config("modernbert", {{"architectures", {"ModernBertForQuestionAnswering"}}})),
@@ -309,6 +332,13 @@ TEST(DebertaTest, NamesFieldsThatItDoesNotKnow) {
 TEST(NomicBertTest, ReadsOlderFieldsAndRefusesWhatTheyMayAskFor) {
   const json sizes = {{"n_layer", 3}, {"n_embd", 16}, {"n_head", 2}, {"n_inner", 24}};
   const StackSpec encoder = *Spec(Config("nomic_bert", sizes)).encoder;
+  const auto slowest = [](const json& fields) {
+    return Spec(Config("nomic_bert", fields)).encoder->rotary.frequencies.back();
+  };
+  EXPECT_EQ(slowest({{"rotary_emb_base", 300}}), slowest(json::object()));
+  EXPECT_EQ(slowest({{"rope_theta", 700}, {"rotary_emb_base", 300}}),
+            slowest({{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 700}}}}));
+  EXPECT_NE(slowest({{"rope_theta", 700}}), slowest(json::object()));
   EXPECT_EQ(encoder.num_layers, 3);
   EXPECT_EQ(encoder.head_dim, 8);
   EXPECT_EQ(encoder.feed_forward_size, 24);

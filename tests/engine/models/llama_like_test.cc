@@ -154,6 +154,16 @@ TEST(LlamaLikeTest, RotaryFrequenciesAreTheTypes) {
                                 {"truncate", false}}),
                {0.865964353f, 0.0562341288f, 0.00543578202f, 0.000236627617f, 9.62454069e-05f,
                 7.21738706e-06f});
+  // As transformers takes null: not for silence. Files of YaRN say that they were fine-tuned.
+  ExpectFloats(SomeFrequencies({{"type", "yarn"},
+                                {"finetuned", true},
+                                {"factor", 16.0},
+                                {"original_max_position_embeddings", 4096},
+                                {"beta_fast", 20.0},
+                                {"beta_slow", 2.0},
+                                {"truncate", nullptr}}),
+               {0.865964353f, 0.0562341288f, 0.00543578202f, 0.000236627617f, 9.62454069e-05f,
+                7.21738706e-06f});
   ExpectFloats(SomeFrequencies({{"rope_type", "linear"}, {"factor", 3}}),
                {0.288654774f, 0.018744709f, 0.00333333318f, 0.00105409266f, 0.000513308856f,
                 3.84927298e-05f});

@@ -75,6 +75,25 @@ TEST(MaskHeads, OfTensorFlowHaveItsNames) {
   EXPECT_EQ(head->norm.bias, "cls.predictions.transform.LayerNorm.beta");
 }
 
+// ModernBERT's biases are those that config.json asks for, whatever is stored.
+TEST(MaskHeads, OfModernBertHaveBiasesAsConfigured) {
+  const std::vector<std::string> tensors = {"head.dense.weight", "head.dense.bias",
+                                            "head.norm.weight",  "head.norm.bias",
+                                            "decoder.weight",    "decoder.bias"};
+  json fields = {{"model_type", "modernbert"}, {"architectures", {"ModernBertForMaskedLM"}}};
+  auto head = HeadOf(tensors, fields);
+  ASSERT_TRUE(head.has_value());
+  EXPECT_THAT(head->output.biases, ElementsAre("decoder.bias"));
+  EXPECT_THAT(head->dense.biases, ElementsAre());
+  EXPECT_EQ(head->norm.bias, "");
+  fields.update({{"decoder_bias", false}, {"classifier_bias", true}, {"norm_bias", true}});
+  head = HeadOf(tensors, fields);
+  ASSERT_TRUE(head.has_value());
+  EXPECT_THAT(head->output.biases, ElementsAre());
+  EXPECT_THAT(head->dense.biases, ElementsAre("head.dense.bias"));
+  EXPECT_EQ(head->norm.bias, "head.norm.bias");
+}
+
 // The model is an encoder then, as it always was.
 TEST(MaskHeads, AreOfWholeHeadsOfMaskedLanguageModels) {
   EXPECT_FALSE(HeadOf({kTable}).has_value());
