@@ -92,8 +92,7 @@ StackSpec ReadBartStack(ConfigFields& config, const BartLike& family, const std:
   const int32_t padding_id =
       config.Int("pad_token_id", 0, stack.vocab_size - 1, family.pad_token_id);
   stack.position_offset = padding_id + 1;
-  // A decoder's padding ends an answer, so nothing of it is read.
-  if (!is_decoder) stack.padding_id = padding_id;
+  stack.padding_id = padding_id;
   if (stack.hidden_size < kLeastShiftedWidth) config.Fault("d_model", "at least 4 is expected");
   return stack;
 }

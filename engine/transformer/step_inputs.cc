@@ -135,7 +135,13 @@ DecoderInputs StepInputs::PutStepBatch(const StepBatch& batch, const DeviceEdits
   inputs.tokens.ids = ids.device;
   const IndexArrays::Array positions = arrays_.Add(num_tokens);
   for (size_t i = 0; i < num_tokens; ++i) {
-    positions.host[i] = stack.position_offset + batch.positions[i];
+    const bool is_padding = stack.padding_id >= 0 && batch.token_ids[i] == stack.padding_id;
+    positions.host[i] = stack.position_offset + (is_padding ? -1 : batch.positions[i]);
+  }
+  // What the host does not know yet counts as a token, whatever it wrote there; only a device that
+  // runs ahead has such tokens.
+  for (const TokenFill& fill : edits.fills) {
+    positions.host[fill.target] = stack.position_offset + batch.positions[fill.target];
   }
   inputs.tokens.positions = positions.device;
   int32_t* const slots = arrays_.Add(batch.slots);

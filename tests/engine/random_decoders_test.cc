@@ -163,6 +163,7 @@ INSTANTIATE_TEST_SUITE_P(BartLike, RandomDecodersTest,
                                            Decoder{"mbart-5x8", 89, 89},
                                            Decoder{"pegasus-3x12", 83, 83},
                                            Decoder{"m2m_100-5x7", 101, 101, 1},
+                                           Decoder{"m2m_100-3x6-pads", 10, 10},
                                            Decoder{"m2m_100-1x40-untied", 73, 73, 3}),
                          NameOf);
 INSTANTIATE_TEST_SUITE_P(T5, RandomDecodersTest,

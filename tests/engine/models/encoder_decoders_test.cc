@@ -67,7 +67,7 @@ TEST(EncoderDecodersTest, TheOthersArePreNorm) {
   const TransformerSpec m2m = Spec("m2m_100", {{"pad_token_id", 3}});
   EXPECT_EQ(m2m.encoder->position_offset, 4);
   EXPECT_EQ(m2m.encoder->padding_id, 3);
-  EXPECT_EQ(m2m.decoder->padding_id, -1);
+  EXPECT_EQ(m2m.decoder->padding_id, 3);
   EXPECT_EQ(m2m.decoder->activation, Activation::kRelu);
   EXPECT_EQ(m2m.decoder->token_scale, 32.0f);
 }

@@ -200,7 +200,8 @@ TEST_P(RandomDecoderTest, OnlyWantedRowsAreTheSame) {
 INSTANTIATE_TEST_SUITE_P(OwnHeads, RandomDecoderTest,
                          ::testing::Values(Model{"llama-3x6-own-head"}, Model{"gpt2-3x6-own-head"},
                                            Model{"gpt2-3x6-own-head", 3},
-                                           Model{"marian-2x9-own-head"}));
+                                           Model{"marian-2x9-own-head"},
+                                           Model{"m2m_100-3x6-pads"}));
 INSTANTIATE_TEST_SUITE_P(Gpt2, RandomDecoderTest,
                          ::testing::Values(Model{"gpt2-3x40"}, Model{"gpt2-5x8-deep"},
                                            Model{"gpt2-1x80-bare"}));
