@@ -66,7 +66,7 @@ absl::Status CheckClassReads(ClassFiles files, const CheckpointPath& folder,
   const bool is_silent = name.empty() && StringMember(model_config, "model_type").empty();
   if (is_silent || std::ranges::count(readers.classes, name) > 0) return absl::OkStatus();
   return absl::UnimplementedError(fmt::format(
-      "{}; {} without a tokenizer.json are read for {}; save the tokenizer with transformers "
+      "{}; accepted for {} without a tokenizer.json: {}; save the tokenizer with transformers "
       "(AutoTokenizer, save_pretrained) to get a tokenizer.json",
       Source(folder, config, model_config, name), readers.files, fmt::join(readers.classes, ", ")));
 }
