@@ -143,21 +143,20 @@ class NormalClient:
 
     def call_for(self, found, is_kept):
         end, times, failed = time.monotonic() + self.seconds, [], 0
-        kept = self.kind(self.address, source=self.source) if is_kept else None
+        kept = None
         while time.monotonic() < end:
             begin = time.monotonic()
             try:
                 connection = kept or self.kind(self.address, source=self.source)
                 answered = call(connection)
-                if not is_kept:
-                    connection.close()
+                if is_kept and answered:
+                    kept = connection
+                else:
+                    kept = connection.close()
             except OSError:  # no connection
                 answered = False
             times.append(1000 * (time.monotonic() - begin))
             failed += not answered
-            if not answered and is_kept:
-                with contextlib.suppress(OSError):
-                    kept = self.kind(self.address, source=self.source)
             time.sleep(PAUSE_S if is_kept else 10 * PAUSE_S)
         times.sort()
         found["kept" if is_kept else "fresh"] = {"calls": len(times), "failed": failed, "p50_ms": times[len(times) // 2],

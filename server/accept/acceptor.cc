@@ -34,7 +34,7 @@ constexpr milliseconds kHurriedSweepInterval{20};
 // Between looks whether handshakes have ended, while connections wait for their places.
 constexpr milliseconds kReadyInterval{20};
 // Of so many of these looks one begins with the oldest.
-constexpr int kOldestEvery = 32;
+constexpr int kOldestEvery = 2;
 constexpr int kAcceptsInARow = 64;
 // For how long nobody loses his place: what came with a connection is read meanwhile, and a flood
 // passes at so many connections in this time as there are places.
@@ -331,8 +331,8 @@ void Acceptor::HandOverReady() {
   if (table_.ready().empty() || now - last_ready_ < kReadyInterval) return;
   last_ready_ = now;
   std::vector<int> ready(table_.ready().begin(), table_.ready().end());
-  // The newest go first: a client does not wait for the flood of its own address that came before,
-  // and one that waits too long tries again as a new one. Some turns are the oldest's.
+  // The newest go first in every other turn: a client then seldom waits for the flood of its own
+  // address that came before, and never longer than for that.
   if (++num_turns_ % kOldestEvery != 0) std::ranges::reverse(ready);
   // Addresses without a handshake go before those that have some, and so do not wait for a flood.
   if (handshakes_ != nullptr) {
