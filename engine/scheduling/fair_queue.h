@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/check.h"
 
 namespace beamline {
 
@@ -64,6 +65,7 @@ class FairQueue {
   // may still ask for before that is its turn: whole requests of `each` (>= 1).
   template <typename Visit>
   void VisitRoomBefore(int64_t tag, int64_t each, const Visit& visit) const {
+    BEAMLINE_CHECK(each >= 1);
     if (tag <= now_) return;
     for (const auto& [client, account] : accounts_) {
       if (account.finish >= tag) continue;

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,6 +39,7 @@ struct Group : Job<GenerateSink, GenerateResult> {
   std::vector<Sequence> rows;
 
   bool running = false;
+  int32_t held_priority = std::numeric_limits<int32_t>::min();  // while it runs
   int32_t lane = 0;                               // of one that runs: whose steps compute it
   bool awaits_results = false;                    // of several lanes: its logits are being computed
   uint64_t admission = 0;                         // order of admission

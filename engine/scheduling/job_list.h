@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "engine/api/request.h"
 #include "engine/scheduling/cancellation.h"
+#include "engine/scheduling/client_firsts.h"
 #include "engine/scheduling/job.h"
 #include "engine/scheduling/service_rate.h"
 #include "engine/scheduling/waiting_deadlines.h"
@@ -36,6 +37,7 @@ class JobList {
     job->place = jobs_.size();
     ++clients_[job->client];
     turns_.Add(*job);
+    firsts_.Add(*job);
     deadlines_.Add(*job);
     if (job->cancellation != nullptr) {
       by_cancellation_[job->cancellation.get()] = job.get();
@@ -125,6 +127,7 @@ class JobList {
   bool empty() const { return jobs_.empty(); }
   // Of those that have not begun.
   const WaitingTree<JobType>& turns() const { return turns_; }
+  const ClientFirsts<JobType>& firsts() const { return firsts_; }
   // How many jobs each client has, of those that have some.
   const absl::flat_hash_map<std::string, int64_t>& clients() const { return clients_; }
 
@@ -149,6 +152,7 @@ class JobList {
   // False: it did not wait any more.
   bool StopWaiting(JobType& job) {
     if (!turns_.Remove(job)) return false;
+    firsts_.Remove(job);
     deadlines_.Remove(job);
     const auto found = by_cancellation_.find(job.cancellation.get());
     if (found != by_cancellation_.end() && found->second == &job) by_cancellation_.erase(found);
@@ -176,6 +180,7 @@ class JobList {
 
   // Of those that have not begun and are not done.
   WaitingTree<JobType> turns_;
+  ClientFirsts<JobType> firsts_;
   WaitingDeadlines<JobType> deadlines_;
   absl::flat_hash_map<const Cancellation*, JobType*> by_cancellation_;
   const std::shared_ptr<CancelledList> cancelled_list_ = std::make_shared<CancelledList>();

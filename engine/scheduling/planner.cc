@@ -57,6 +57,8 @@ class Planner {
         limits_(limits),
         lane_(options.lane),
         width_(options.width),
+        keeps_lane_(options.keeps_lane),
+        newcomers_(groups.last(static_cast<size_t>(options.num_newcomers))),
         plan_(plan),
         rows_of_lanes_(limits.num_lanes, 0),
         free_blocks_(free_blocks),
@@ -141,7 +143,7 @@ class Planner {
       for (const GroupState& group : groups_) {
         if (group.running) running_clients_->insert(group.client);
       }
-      for (const int32_t index : plan_.admit) running_clients_->insert(groups_[index].client);
+      running_clients_->insert(admitted_clients_.begin(), admitted_clients_.end());
     }
     return running_clients_->contains(client);
   }
@@ -250,14 +252,15 @@ class Planner {
       }
       const int32_t kept = promised_blocks_ + (alone ? 0 : limits_.watermark_blocks());
       Room room = {.rows = group.max_rows, .blocks = BlocksToStart(group)};
-      room.missing_rows = room.rows - (limits_.max_sequences - used_rows);
-      room.missing_blocks = room.blocks + kept - free_blocks_;
+      const Room left = LeftToNewcomers(group);
+      room.missing_rows = room.rows + left.rows - (limits_.max_sequences - used_rows);
+      room.missing_blocks = room.blocks + left.blocks + kept - free_blocks_;
       if (room.missing_rows > 0 || room.missing_blocks > 0) {
         if (!Runs(group.client)) return !MakeRoom(index, room);
         is_full = true;  // but for clients of which nothing runs
         continue;
       }
-      const int32_t lane = EmptiestLane();
+      const int32_t lane = keeps_lane_ ? lane_ : EmptiestLane();
       if (lane != lane_) {
         free_blocks_ -= room.blocks;
       } else if (!AdmitOne(index)) {
@@ -265,10 +268,24 @@ class Planner {
       }
       rows_of_lanes_[lane] += group.max_rows;
       used_rows += group.max_rows;
+      admitted_clients_.push_back(group.client);  // or is meant for another lane
       if (running_clients_.has_value()) running_clients_->insert(group.client);
       alone = false;
     }
     return true;
+  }
+
+  // What a group that waits leaves to those of clients of which nothing runs.
+  Room LeftToNewcomers(const GroupState& group) {
+    Room left;
+    const bool is_one = &group >= newcomers_.data();
+    if (newcomers_.empty() || is_one || !Runs(group.client)) return left;
+    for (const GroupState& newcomer : newcomers_) {
+      if (newcomer.turn_priority < group.turn_priority || Runs(newcomer.client)) continue;
+      left.rows += newcomer.max_rows;
+      left.blocks += BlocksToStart(newcomer);
+    }
+    return left;
   }
 
   // False: no group makes room for it.
@@ -332,6 +349,8 @@ class Planner {
   const StepLimits& limits_;
   const int32_t lane_;
   const int32_t width_;
+  const bool keeps_lane_;
+  const std::span<const GroupState> newcomers_;
   StepPlan& plan_;
   std::vector<int32_t> rows_of_lanes_;  // that their groups may come to have
   int32_t free_blocks_;
@@ -344,6 +363,7 @@ class Planner {
   std::vector<PromptDemand> demands_;                                     // of each
   int64_t demanded_ = 0;                                                  // by all of them
   std::optional<absl::flat_hash_set<std::string_view>> running_clients_;  // from the width on
+  std::vector<std::string_view> admitted_clients_;
   int32_t num_sharing_ = 0;  // admitted though others use the whole step
 };
 

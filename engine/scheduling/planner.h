@@ -55,7 +55,8 @@ struct RowState {
 
 struct GroupState {
   bool running = false;
-  int32_t priority = 0;
+  int32_t priority = 0;       // of one that waits, with what it has gained by waiting
+  int64_t turn_priority = 0;  // by which it waits: WaitingOrder's
   uint64_t admission = 0;     // order of admission of the running
   int32_t max_rows = 1;       // most rows it may ever have
   int32_t memory_tokens = 0;  // encoder tokens still to compute, with their blocks not yet held
@@ -98,6 +99,13 @@ struct StepOptions {
   // where fewer clients than this run.
   int32_t width = std::numeric_limits<int32_t>::max();
   PromptTokens prompt_tokens;
+  // Of the groups given, those at the end that are given out of turn, as nothing of their clients'
+  // runs: what they need is left to them by groups of other clients that wait with no higher
+  // priority.
+  int32_t num_newcomers = 0;
+  // The one group that waits is admitted to the lane, whichever has the fewest rows: another group
+  // was given up for it.
+  bool keeps_lane = false;
 };
 
 // Clients whose prompts share a step beyond those that fit into it whole.

@@ -1,6 +1,7 @@
 #include "engine/scheduling/put_back.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <string_view>
 #include <vector>
 
@@ -40,55 +41,64 @@ Holdings HoldingsOf(std::span<const GroupState> groups) {
 class Giving {
  public:
   Giving(const GroupState& newcomer, const Room& room, std::span<const GroupState> groups)
-      : newcomer_(newcomer), room_(room), groups_(groups), holdings_(HoldingsOf(groups)) {}
+      : newcomer_(newcomer), room_(room), holdings_(HoldingsOf(groups)) {
+    for (int32_t i = 0; i < static_cast<int32_t>(groups.size()); ++i) {
+      const GroupState& group = groups[static_cast<size_t>(i)];
+      if (!group.running || group.priority > newcomer.priority) continue;
+      left_.push_back({i, &group, &holdings_.find(group.client)->second, BlocksOf(group)});
+    }
+  }
 
   // The next group that gives; -1: none may.
   int32_t Next() {
-    int32_t best = -1;
-    for (int32_t i = 0; i < static_cast<int32_t>(groups_.size()); ++i) {
-      if (MayGive(i) && (best < 0 || GivesBefore(i, best))) best = i;
+    size_t best = left_.size();
+    for (size_t i = 0; i < left_.size(); ++i) {
+      if (MayGive(left_[i]) && (best == left_.size() || GivesBefore(left_[i], left_[best]))) {
+        best = i;
+      }
     }
-    if (best < 0) return best;
-    const GroupState& group = groups_[best];
-    Holding& holding = holdings_[group.client];
-    --holding.groups;
-    holding.rows -= group.max_rows;
-    holding.blocks -= BlocksOf(group);
-    room_.missing_rows -= group.max_rows;
-    room_.missing_blocks -= BlocksOf(group);
-    given_.push_back(best);
-    return best;
+    if (best == left_.size()) return -1;
+    const Candidate gives = left_[best];
+    left_[best] = left_.back();
+    left_.pop_back();
+    --gives.holding->groups;
+    gives.holding->rows -= gives.group->max_rows;
+    gives.holding->blocks -= gives.blocks;
+    room_.missing_rows -= gives.group->max_rows;
+    room_.missing_blocks -= gives.blocks;
+    return gives.index;
   }
   bool IsEnough() const { return room_.missing_rows <= 0 && room_.missing_blocks <= 0; }
 
  private:
-  bool MayGive(int32_t index) const {
-    const GroupState& group = groups_[index];
-    if (!group.running || group.priority > newcomer_.priority) return false;
-    if (std::ranges::find(given_, index) != given_.end()) return false;
-    const Holding& holding = holdings_.find(group.client)->second;
-    if (holding.groups < 2) return false;
-    if (room_.missing_rows > 0 && holding.rows - group.max_rows < room_.rows) return false;
-    return room_.missing_blocks <= 0 || holding.blocks - BlocksOf(group) >= room_.blocks;
+  struct Candidate {
+    int32_t index = 0;
+    const GroupState* group = nullptr;
+    Holding* holding = nullptr;  // of its client
+    int32_t blocks = 0;
+  };
+
+  bool MayGive(const Candidate& one) const {
+    if (one.holding->groups < 2) return false;
+    if (room_.missing_rows > 0 && one.holding->rows - one.group->max_rows < room_.rows) {
+      return false;
+    }
+    return room_.missing_blocks <= 0 || one.holding->blocks - one.blocks >= room_.blocks;
   }
-  int32_t HeldBy(const GroupState& group) const {
-    const Holding& holding = holdings_.find(group.client)->second;
-    return room_.missing_rows > 0 ? holding.rows : holding.blocks;
+  int32_t HeldBy(const Candidate& one) const {
+    return room_.missing_rows > 0 ? one.holding->rows : one.holding->blocks;
   }
-  bool GivesBefore(int32_t left, int32_t right) const {
-    const GroupState& a = groups_[left];
-    const GroupState& b = groups_[right];
-    if (a.priority != b.priority) return a.priority < b.priority;
+  bool GivesBefore(const Candidate& a, const Candidate& b) const {
+    if (a.group->priority != b.group->priority) return a.group->priority < b.group->priority;
     const int32_t held_a = HeldBy(a), held_b = HeldBy(b);
     if (held_a != held_b) return held_a > held_b;
-    return a.admission > b.admission;
+    return a.group->admission > b.group->admission;
   }
 
   const GroupState& newcomer_;
   Room room_;
-  std::span<const GroupState> groups_;
-  Holdings holdings_;
-  std::vector<int32_t> given_;
+  Holdings holdings_;  // of clients, which do not become more
+  std::vector<Candidate> left_;
 };
 
 }  // namespace

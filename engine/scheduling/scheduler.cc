@@ -1,6 +1,9 @@
 #include "engine/scheduling/scheduler.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -20,12 +23,16 @@ bool Scheduler::PrepareStep(Clock::time_point now, int32_t lane, const ParallelR
   num_cached_tokens_ = 0;
   FindBegun();
   FindNext(now);
-  for (Plan(now, lane, parallel); plan_.preempt >= 0; Plan(now, lane, parallel)) {
-    Group* const newcomer = plan_.instead >= 0 ? planned_[plan_.instead] : nullptr;
+  Group* newcomer = nullptr;
+  for (Plan(now, lane, false, parallel); plan_.preempt >= 0;
+       Plan(now, lane, /*keeps_lane=*/newcomer != nullptr, parallel)) {
+    newcomer = plan_.instead >= 0 ? planned_[plan_.instead] : nullptr;
     Preempt(*planned_[plan_.preempt], newcomer);
     ++num_preempted_;
     FindBegun();
-    if (newcomer != nullptr) planned_.push_back(newcomer);
+    if (newcomer == nullptr) continue;
+    first_out_of_turn_ = planned_.size();
+    planned_.push_back(newcomer);
   }
   for (const int32_t index : plan_.admit) Admit(*planned_[index], lane, now);
   ++num_steps_;
@@ -39,9 +46,11 @@ void Scheduler::FindBegun() {
   for (const auto& group : groups_.begun()) {
     if (group->running) planned_.push_back(group.get());
   }
+  first_out_of_turn_ = std::numeric_limits<size_t>::max();
 }
 
-void Scheduler::Plan(Clock::time_point now, int32_t lane, const ParallelRanges& parallel) {
+void Scheduler::Plan(Clock::time_point now, int32_t lane, bool keeps_lane,
+                     const ParallelRanges& parallel) {
   if (has_two_angles_) {
     for (Group* const group : planned_) cache_.FollowLength(*group, group->length());
   }
@@ -57,7 +66,12 @@ void Scheduler::Plan(Clock::time_point now, int32_t lane, const ParallelRanges& 
     for (size_t i = begin; i < end; ++i) WriteState(i, now);
   });
   PlanStep(group_states_, cache_.pool().num_free(), limits_, plan_,
-           {.lane = lane, .width = width_, .prompt_tokens = prompt_tokens_});
+           {.lane = lane,
+            .width = width_,
+            .prompt_tokens = prompt_tokens_,
+            .num_newcomers = static_cast<int32_t>(planned_.size() -
+                                                  std::min(planned_.size(), first_out_of_turn_)),
+            .keeps_lane = keeps_lane});
 }
 
 void Scheduler::WriteState(size_t planned, Clock::time_point now) {
@@ -66,8 +80,8 @@ void Scheduler::WriteState(size_t planned, Clock::time_point now) {
   for (size_t row = 0; row < group.rows.size(); ++row) rows[row] = StateOf(group, group.rows[row]);
   GroupState& state = group_states_[planned];
   state.running = group.running;
-  state.priority = group.rank.priority;
-  if (!group.running) state.priority = WaitingOrder::Aged(group.rank, now);
+  state.priority = group.running ? group.held_priority : WaitingOrder::Aged(group.rank, now);
+  state.turn_priority = turns_.order().AgedPriority(group.rank);
   state.admission = group.admission;
   state.lane = group.lane;
   state.generates = group.decoder->generates();
@@ -91,15 +105,29 @@ void Scheduler::FindNext(Clock::time_point now) {
     if (next == nullptr) return;
     planned_.push_back(next);
   }
-  if (num_running > 0 && groups_.clients().size() == 1) return;
+  if (num_running > 0 && groups_.clients().size() > 1) FindNewcomers(now);
+}
+
+void Scheduler::FindNewcomers(Clock::time_point now) {
   absl::flat_hash_set<std::string_view> clients;
   for (const Group* const group : planned_) clients.insert(group->client);
   if (std::ssize(clients) >= width_) return;
-  const size_t full = planned_.size() + kAboveWidth;
-  for (int32_t i = 0; i < kMostLookedAt && planned_.size() < full; ++i) {
-    Group* const next = turns_.Next();
-    if (next == nullptr) return;
-    if (clients.insert(next->client).second) planned_.push_back(next);
+  newcomers_.clear();
+  for (const auto& group : groups_.begun()) {
+    const bool waits = !group->running && !group->awaits_results;
+    if (waits && !clients.contains(group->client)) newcomers_.push_back(group.get());
+  }
+  groups_.firsts().VisitEach([&](const std::string& client) { return !clients.contains(client); },
+                             [&](Group& group) { newcomers_.push_back(&group); });
+  WaitingOrder order(now);
+  for (const Group* const group : newcomers_) order.Add(group->rank);
+  const size_t most = std::min<size_t>(newcomers_.size(), kAboveWidth);
+  const auto middle = newcomers_.begin() + static_cast<std::ptrdiff_t>(most);
+  std::ranges::partial_sort(
+      newcomers_, middle, [&](const Group* a, const Group* b) { return order(a->rank, b->rank); });
+  first_out_of_turn_ = planned_.size();
+  for (size_t i = 0; i < most; ++i) {
+    if (clients.insert(newcomers_[i]->client).second) planned_.push_back(newcomers_[i]);
   }
 }
 
@@ -114,11 +142,15 @@ RowState Scheduler::StateOf(const Group& group, Sequence& row) const {
   return state;
 }
 
-void Scheduler::Preempt(Group& group, const Group* newcomer) {
+void Scheduler::Preempt(Group& group, Group* newcomer) {
   cache_.Release(group);
   group.running = false;
+  const int32_t held_priority =
+      std::exchange(group.held_priority, std::numeric_limits<int32_t>::min());
   if (newcomer == nullptr) return;
   group.rank.fair_tag = std::max(group.rank.fair_tag, newcomer->rank.fair_tag + 1);
+  // What was given up for it is no reason to give it up.
+  newcomer->held_priority = std::max(newcomer->held_priority, held_priority);
 }
 
 void Scheduler::Admit(Group& group, int32_t lane, Clock::time_point now) {
@@ -126,6 +158,7 @@ void Scheduler::Admit(Group& group, int32_t lane, Clock::time_point now) {
   group.running = true;
   group.lane = lane;
   group.admission = next_admission_++;
+  group.held_priority = std::max(group.held_priority, group.rank.priority);
   groups_.Begin(group, now);
   for (Sequence& row : group.rows) cache_.AdoptPrefix(group, row);
   if (!first_time) return;

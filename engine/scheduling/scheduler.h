@@ -91,22 +91,22 @@ class Scheduler {
   absl::Status Verify() const;
 
  private:
-  // Groups of clients of which nothing runs that a step may admit beyond the width, and groups that
-  // are looked at to find them.
+  // Groups of clients of which nothing runs that a step may admit beyond the width.
   static constexpr int32_t kAboveWidth = 8;
-  static constexpr int32_t kMostLookedAt = 64;
 
   // To planned_, all that run.
   void FindBegun();
   // And those that are the next to be admitted.
   void FindNext(Clock::time_point now);
+  // And of clients of which none is planned the first that waits: out of turn.
+  void FindNewcomers(Clock::time_point now);
   // Of planned_.
-  void Plan(Clock::time_point now, int32_t lane, const ParallelRanges& parallel);
+  void Plan(Clock::time_point now, int32_t lane, bool keeps_lane, const ParallelRanges& parallel);
   // Of a planned group, to group_states_ and row_states_.
   void WriteState(size_t planned, Clock::time_point now);
   RowState StateOf(const Group& group, Sequence& row) const;
   // newcomer: whose turn is before the group's from now on; null: no group's.
-  void Preempt(Group& group, const Group* newcomer);
+  void Preempt(Group& group, Group* newcomer);
   void Admit(Group& group, int32_t lane, Clock::time_point now);
 
   StepLimits limits_;
@@ -120,7 +120,9 @@ class Scheduler {
 
   // Of the current step; kept to reuse their memory.
   WaitingTurns<Group> turns_;
-  std::vector<Group*> planned_;  // those that run, and those that may be admitted
+  std::vector<Group*> planned_;   // those that run, and those that may be admitted
+  size_t first_out_of_turn_ = 0;  // of planned_
+  std::vector<Group*> newcomers_;
   std::vector<GroupState> group_states_;
   std::vector<RowState> row_states_;
   std::vector<size_t> first_rows_;  // of each planned group, in row_states_

@@ -60,11 +60,12 @@ class WaitingOrder {
     return a.arrival < b.arrival;
   }
 
- private:
+  // With what it has gained by waiting, up to the highest that waits.
   int64_t AgedPriority(const WaitingRank& rank) const {
     return std::min(highest_, rank.priority + (now_ - rank.arrival) / ageing_);
   }
 
+ private:
   Clock::time_point now_;
   std::chrono::nanoseconds ageing_;
   int64_t highest_ = std::numeric_limits<int64_t>::min();

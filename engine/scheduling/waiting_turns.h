@@ -35,6 +35,7 @@ class WaitingTurns {
     Push({job.rank, heap_.size(), &job});
   }
   bool has_priorities() const { return order_.has_priorities(); }
+  const WaitingOrder& order() const { return order_; }
   // Those that are left follow without their priorities, and `again`, which Next gave last.
   void ForgetPriorities(JobType& again) {
     is_heap_ = false;

@@ -29,11 +29,12 @@ int64_t WaitingWork::Until(const std::string& client, const Account& of_class, i
   return std::min(of_class.cost, due / each * each + std::min(each, most_each));
 }
 
-int64_t WaitingWork::EarlierOf(const Class& of, const Newcomer& newcomer, int64_t tag) const {
+int64_t WaitingWork::EarlierOf(const Class& of, const Newcomer& newcomer, int64_t tag,
+                               bool exact) const {
   const auto account = of.clients.find(newcomer.client);
   const int64_t own = account == of.clients.end() ? 0 : account->second.cost;
   // Clients may invent names, and everybody who comes asks: of many only a bound is told.
-  if (of.clients.size() > kMostExact) {
+  if (!exact) {
     const int64_t usual = std::clamp<int64_t>(of.cost / of.requests, 1, newcomer.most_each);
     const int64_t each = tag - turns_.now() + usual;
     const int64_t of_others = of.cost - own;
@@ -58,7 +59,7 @@ WaitingWork::Before WaitingWork::Ahead(const Newcomer& newcomer) const {
   const double rate = newcomer.cost_per_second.value_or(0);
   // Of higher priorities, what has its turn later and goes first all the same.
   int64_t passing = 0, higher = 0;
-  size_t looked_at = 0;
+  size_t looked_at = 0, num_clients = 0;
   for (auto of = classes_.rbegin(); of != classes_.rend() && looked_at < kMostClasses;
        ++of, ++looked_at) {
     if (of->second.requests == 0) continue;
@@ -68,7 +69,9 @@ WaitingWork::Before WaitingWork::Ahead(const Newcomer& newcomer) const {
       break;
     }
     if (of->first < newcomer.priority && rate <= 0) break;
-    const int64_t earlier = EarlierOf(of->second, newcomer, tag);
+    num_clients += of->second.clients.size();
+    const bool exact = of->second.clients.size() <= kMostExact && num_clients <= kMostLookedAt;
+    const int64_t earlier = EarlierOf(of->second, newcomer, tag, exact);
     before.waiting += earlier;
     if (of->first > newcomer.priority) {
       passing += of->second.cost - earlier;

@@ -49,6 +49,10 @@ class WaitingWork {
     ++requests_;
     ++arrivals_[waiter.arrival.time_since_epoch().count()];
     arriving_.Add(waiter.arrival, waiter.cost);
+    if (arriving_of_.size() == kMostClasses && !arriving_of_.contains(waiter.priority)) {
+      std::erase_if(arriving_of_,
+                    [&](const auto& known) { return known.second.PerSecond(waiter.arrival) < 1; });
+    }
     if (arriving_of_.size() < kMostClasses || arriving_of_.contains(waiter.priority)) {
       arriving_of_[waiter.priority].Add(waiter.arrival, waiter.cost);
     }
@@ -106,7 +110,8 @@ class WaitingWork {
   // Up to so many clients it is exact for requests of a client's that cost the same; beyond, it may
   // be more.
   static constexpr size_t kMostExact = 256;
-  static constexpr size_t kMostClasses = 64;  // priorities that are looked at
+  static constexpr size_t kMostClasses = 64;     // priorities that are looked at
+  static constexpr size_t kMostLookedAt = 2048;  // clients, once for each of their priorities
 
   // A limit of requests as the client finds it, `taken` of whose places are taken; and one of their
   // input tokens. A client that waits with several priorities counts as one for each.
@@ -237,7 +242,8 @@ class WaitingWork {
   // `ahead`.
   int64_t ToCome(const Newcomer& newcomer, int64_t tag, int64_t ahead) const;
   // Of a class, the newcomer's own, and of others what has an earlier turn.
-  int64_t EarlierOf(const Class& of, const Newcomer& newcomer, int64_t tag) const;
+  // exact: of each client; else a bound.
+  int64_t EarlierOf(const Class& of, const Newcomer& newcomer, int64_t tag, bool exact) const;
 
   static constexpr size_t kMostKept = 128;
   static constexpr int kMostSteps = 16;  // of ToCome

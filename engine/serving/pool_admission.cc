@@ -30,7 +30,7 @@ Outlook ReplicaPool::Expect(const Asker& asker, const Demand& demand,
   if (waiting_.Look([](const WaitingWork& work) { return work.empty(); })) return outlook;
   const Clock::time_point now = when.has_value() ? *when : Clock::now();
   WaitingWork::Newcomer newcomer = {
-      .priority = asker.priority, .client = asker.client, .most_each = 0, .now = now};
+      .priority = asker.priority, .client = asker.client, .most_each = 1, .now = now};
   AddService(demand, now, outlook, newcomer);
   if (asker.is_last) newcomer.width = 0;
   waiting_.Look([&](const WaitingWork& work) {

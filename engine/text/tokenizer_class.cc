@@ -404,12 +404,14 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kAlike =
 }};
 
 // Names that transformers has for classes of others.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kSameClasses = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kSameClasses = {{
     {"MobileBertTokenizer", "BertTokenizer"},
     {"SqueezeBertTokenizer", "BertTokenizer"},
     {"LayoutLMTokenizer", "BertTokenizer"},
     {"LxmertTokenizer", "BertTokenizer"},
     {"ConvBertTokenizer", "BertTokenizer"},
+    {"DPRContextEncoderTokenizer", "BertTokenizer"},
+    {"DPRQuestionEncoderTokenizer", "BertTokenizer"},
     {"LongformerTokenizer", "RobertaTokenizer"},
     {"LEDTokenizer", "RobertaTokenizer"},
 }};

@@ -33,7 +33,6 @@ bool FrameWatch::Follow(std::string_view bytes, TimePoint now) {
     head_size_ = 0;
     OnFrame(now);
   }
-  if (!fault_.empty() && peer_ != nullptr) peer_->SetFlooding(now);
   return fault_.empty();
 }
 

@@ -26,11 +26,6 @@ bool PeerFlood::AddIdleFrame(TimePoint now) {
   return false;
 }
 
-void PeerFlood::SetFlooding(TimePoint now) {
-  std::lock_guard lock(mutex_);
-  flooding_until_ = now + kRemembered;
-}
-
 bool PeerFlood::MayOpen(TimePoint now) {
   std::lock_guard lock(mutex_);
   return connections_.HasRoom(now, kMostConnections, kConnectionsPerSecond) &&

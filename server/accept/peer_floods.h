@@ -67,8 +67,6 @@ class PeerFlood {
   // Count one. False: the address has sent more than it may, and so floods.
   bool AddReset(TimePoint now);
   bool AddIdleFrame(TimePoint now);
-  // One of its connections has ended for what it sent.
-  void SetFlooding(TimePoint now);
 
   // Whether its next connection may be handed over now; Open counts it.
   bool MayOpen(TimePoint now);

@@ -26,9 +26,9 @@ inline std::unique_ptr<Group> MakeGroup(int32_t prompt, int32_t steps, int32_t p
 }
 
 // Computes a step; returns how many groups finished.
-inline int RunStep(Scheduler& scheduler, Clock::time_point now) {
+inline int RunStep(Scheduler& scheduler, Clock::time_point now, int32_t lane = 0) {
   int finished = 0;
-  if (!scheduler.PrepareStep(now)) return 0;
+  if (!scheduler.PrepareStep(now, lane)) return 0;
   for (const LogitsRange& range : scheduler.step().logits_ranges()) {
     const std::vector<RowResult> results(range.count);
     const auto next = range.group->decoder->Advance(results);

@@ -22,10 +22,10 @@ constexpr std::chrono::milliseconds kStep{1};
 // A group that takes its turn among those of `waiting`.
 std::unique_ptr<Group> GroupOf(WaitingCounter& waiting, const std::string& client, int32_t prompt,
                                int32_t steps, Clock::time_point arrival, int32_t rows = 1,
-                               int32_t priority = 0) {
+                               int32_t priority = 0, int64_t cost = 0) {
   auto group = MakeGroup(prompt, steps, priority, arrival);
   group->client = client;
-  group->cost = prompt + int64_t{rows} * steps;
+  group->cost = cost > 0 ? cost : prompt + int64_t{rows} * steps;
   group->waiting = *WaitingCount::Enter(waiting, 1 << 20);
   group->waiting.Describe({priority, client, group->cost, prompt, arrival}, 1 << 30);
   if (rows > 1) {
@@ -80,6 +80,70 @@ TEST(PutBackTest, WhereAllRowsAreTakenOneOfTheGreedyClientsGroupsMakesRoom) {
   EXPECT_EQ(NumRunning(scheduler, "greedy"), 63);
   StepsToEnd(scheduler, "greedy", now);
   EXPECT_EQ(NumOf(scheduler, "greedy"), 0);
+}
+
+// Also when virtual time has passed all turns of the greedy client's.
+TEST(PutBackTest, ACostlyClientStartsAgainAndAgain) {
+  StepLimits limits;
+  limits.max_batch_tokens = 256;
+  limits.max_sequences = 64;
+  limits.num_blocks = 4096;
+  WaitingCounter waiting;
+  Scheduler scheduler(limits, /*share_prefixes=*/true);
+  Clock::time_point now;
+  for (int i = 0; i < 300; ++i) scheduler.Add(GroupOf(waiting, "greedy", 4, 490, now));
+  RunStep(scheduler, now += kStep);
+  for (int i = 0; i < 60; ++i) {
+    scheduler.Add(GroupOf(waiting, "other", 5, 4, now, 1, 0, /*cost=*/8192));
+    EXPECT_LE(StepsToEnd(scheduler, "other", now), 6) << i;
+  }
+  scheduler.Add(GroupOf(waiting, "new", 5, 4, now));
+  EXPECT_LE(StepsToEnd(scheduler, "new", now), 6);
+}
+
+// Also where a row is free in every step, whose turn is the greedy client's.
+TEST(PutBackTest, FreeRowsAreLeftToNewcomers) {
+  StepLimits limits;
+  limits.max_batch_tokens = 256;
+  limits.max_sequences = 16;
+  limits.num_blocks = 4096;
+  WaitingCounter waiting;
+  Scheduler scheduler(limits, /*share_prefixes=*/true);
+  Clock::time_point now;
+  for (int i = 0; i < 2000; ++i) {
+    scheduler.Add(GroupOf(waiting, "greedy", 4, i % 16 + 1, now));
+  }
+  for (int i = 0; i < 50; ++i) {
+    RunStep(scheduler, now += kStep);
+    scheduler.Add(GroupOf(waiting, "other", 5, 4, now, 1, 0, /*cost=*/8192));
+    EXPECT_LE(StepsToEnd(scheduler, "other", now), 6) << i;
+  }
+}
+
+// Each lane admits what is meant for it.
+TEST(PutBackTest, LanesToo) {
+  StepLimits limits;
+  limits.max_batch_tokens = 256;
+  limits.max_sequences = 16;
+  limits.num_blocks = 4096;
+  limits.num_lanes = 2;
+  WaitingCounter waiting;
+  Scheduler scheduler(limits, /*share_prefixes=*/true);
+  Clock::time_point now;
+  for (int i = 0; i < 100; ++i) scheduler.Add(GroupOf(waiting, "greedy", 4, 490, now));
+  for (int i = 0; i < 4; ++i) RunStep(scheduler, now += kStep, i % 2);
+  ASSERT_EQ(NumRunning(scheduler, "greedy"), 16);
+  int preempted = 0;
+  for (int i = 0; i < 10; ++i) {
+    scheduler.Add(GroupOf(waiting, "other", 5, 4, now, 1, 0, /*cost=*/8192));
+    int steps = 0;
+    for (; NumOf(scheduler, "other") > 0 && steps < 100; ++steps) {
+      RunStep(scheduler, now += kStep, steps % 2);
+      preempted += scheduler.num_preempted();
+    }
+    EXPECT_LE(steps, 12) << i;
+  }
+  EXPECT_LE(preempted, 10);
 }
 
 TEST(PutBackTest, ManyClientsStartBesideAGreedyOne) {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -133,6 +135,29 @@ TEST(WaitingWorkTest, HigherPrioritiesGoBeforeAndLowerOnesBehind) {
   EXPECT_EQ(Waiting(work, "c", 2), 10);
   EXPECT_EQ(Waiting(work, "c", 0), 30);
   EXPECT_EQ(Waiting(work, "c", -2), 70);
+}
+
+// Priorities count as far as they last: what is served meanwhile.
+TEST(WaitingWorkTest, HigherPrioritiesGoBeforeForATime) {
+  WaitingWork work;
+  for (int i = 0; i < 1000; ++i) work.Add(Of("busy", 10, /*priority=*/5));
+  const auto ahead = [&](std::optional<double> cost_per_second, int64_t width = 0) {
+    return work
+        .Ahead({.client = "quiet",
+                .cost_per_second = cost_per_second,
+                .width = width,
+                .now = kStart + std::chrono::hours(1)})
+        .waiting;
+  };
+  EXPECT_EQ(ahead(std::nullopt), 10000);
+  EXPECT_EQ(ahead(1000), 10 + 500);  // half a second of them
+  EXPECT_EQ(ahead(1e9), 10000);
+  EXPECT_EQ(ahead(1000, /*width=*/1), 10 + 500);
+  EXPECT_EQ(ahead(1000, /*width=*/2), 0);  // begins beside what runs
+  // Of the smallest costs and of extreme priorities.
+  work.Add(Of("low", 1, std::numeric_limits<int32_t>::min()));
+  work.Add(Of("high", 1, std::numeric_limits<int32_t>::max()));
+  EXPECT_GE(work.Ahead({.client = "low", .most_each = 1, .cost_per_second = 1e-9}).waiting, 1);
 }
 
 TEST(WaitingWorkTest, TellsWhatComesInASecond) {
