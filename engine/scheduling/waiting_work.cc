@@ -14,6 +14,11 @@ double SecondsOfPriority(int32_t highest, int32_t priority) {
          (static_cast<double>(highest) - priority);
 }
 
+// Of one of these requests, as far as it counts; at least 1.
+int64_t UsualCost(int64_t cost, int64_t requests, int64_t most_each) {
+  return std::max<int64_t>(1, std::min(cost / requests, most_each));
+}
+
 }  // namespace
 
 int64_t WaitingWork::Until(const std::string& client, const Account& of_class, int64_t tag,
@@ -35,7 +40,7 @@ int64_t WaitingWork::EarlierOf(const Class& of, const Newcomer& newcomer, int64_
   const int64_t own = account == of.clients.end() ? 0 : account->second.cost;
   // Clients may invent names, and everybody who comes asks: of many only a bound is told.
   if (!exact) {
-    const int64_t usual = std::clamp<int64_t>(of.cost / of.requests, 1, newcomer.most_each);
+    const int64_t usual = UsualCost(of.cost, of.requests, newcomer.most_each);
     const int64_t each = tag - turns_.now() + usual;
     const int64_t of_others = of.cost - own;
     const auto others = static_cast<int64_t>(of.clients.size());
@@ -91,7 +96,7 @@ int64_t WaitingWork::ToCome(const Newcomer& newcomer, int64_t tag, int64_t ahead
   };
   std::vector<Room> rooms;
   double all = 0;
-  const int64_t usual = std::clamp<int64_t>(waiting_cost() / requests_, 1, newcomer.most_each);
+  const int64_t usual = UsualCost(waiting_cost(), requests_, newcomer.most_each);
   if (turns_.num_accounts() > kMostExact) {
     all = static_cast<double>(std::max<int64_t>(0, tag - turns_.now())) *
           static_cast<double>(turns_.num_accounts());

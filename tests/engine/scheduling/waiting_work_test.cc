@@ -158,6 +158,8 @@ TEST(WaitingWorkTest, HigherPrioritiesGoBeforeForATime) {
   work.Add(Of("low", 1, std::numeric_limits<int32_t>::min()));
   work.Add(Of("high", 1, std::numeric_limits<int32_t>::max()));
   EXPECT_GE(work.Ahead({.client = "low", .most_each = 1, .cost_per_second = 1e-9}).waiting, 1);
+  work.Add(Of("low", 1000));
+  EXPECT_GE(work.Ahead({.client = "low", .most_each = 0, .cost_per_second = 1}).waiting, 1000);
 }
 
 TEST(WaitingWorkTest, TellsWhatComesInASecond) {

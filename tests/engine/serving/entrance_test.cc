@@ -264,7 +264,9 @@ TYPED_TEST(EntranceTest, OfAnotherClientsQueueOnlyAShareCounts) {
   const auto sink = this->NewSink();
   ASSERT_TRUE(this->Accept(request, sink).ok());
   EXPECT_TRUE(sink->Wait().status.ok());
-  // Even a share is too much.
+  // Even a share is too much, for one of whom something runs: else it would begin at once.
+  WaitingCount own = this->Wait("quiet", /*cost=*/1, /*input_tokens=*/1);
+  own.Begin(own.fair_tag());
   this->SetRate(1e-3);
   const auto refused = this->NewSink();
   const absl::Status status = this->Accept(request, refused);
