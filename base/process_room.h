@@ -15,7 +15,7 @@ absl::Status CheckThreadRoom(int num_threads);
 // none.
 absl::Status CheckDescriptorRoom(int num_descriptors);
 
-// The same of address space (ulimit -v), for the stacks of so many threads and `bytes` beside:
+// The same of address space (ulimit -v), for the stacks of the threads and `bytes` beside:
 // libraries whose thread or memory the system refuses end the process.
 absl::Status CheckAddressRoom(int num_threads, int64_t bytes);
 

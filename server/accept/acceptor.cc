@@ -33,7 +33,7 @@ constexpr milliseconds kSweepInterval{500};
 constexpr milliseconds kHurriedSweepInterval{20};
 // Between looks whether handshakes have ended, while connections wait for their places.
 constexpr milliseconds kReadyInterval{20};
-// Of so many of these looks one begins with the oldest.
+// One look in this number begins with the oldest.
 constexpr int kOldestEvery = 2;
 constexpr int kAcceptsInARow = 64;
 // For how long nobody loses his place: what came with a connection is read meanwhile, and a flood

@@ -19,7 +19,7 @@ namespace beamline {
 // Not thread safe.
 class ConnectionBytes {
  public:
-  // A message of so many bytes is whole.
+  // A message of this size is whole.
   void Deliver(int64_t bytes);
   // So much has been received, ever. `oldest`: when the read began that has waited the longest;
   // none: no message is being read.

@@ -22,7 +22,7 @@ constexpr std::chrono::seconds kForget{5};
 constexpr std::chrono::seconds kRareSample{1};
 // A message of the largest size, twice for each client, must have room.
 constexpr int64_t kFewestMessages = 4;
-// Where too much is kept, so many quarters of what may be are left.
+// Where too much is kept, this number of quarters of the limit is left.
 constexpr int64_t kQuartersLeft = 3;
 
 }  // namespace

@@ -85,7 +85,7 @@ class MessageBudget {
   bool Enter(Entry& entry, const std::string& client, const std::string& connection);
   // A stream's read begins, which may last as long as it likes.
   void EnterStream(Entry& entry, const std::string& client, const std::string& connection);
-  // The read is over, with a message of so many bytes; 0: without. False: OnLate has been called,
+  // The read is over, with a message of this size; 0: without. False: OnLate has been called,
   // or is about to be.
   bool Leave(Entry& entry, int64_t bytes);
   // The call is cancelled. Whether it waited without a place: it is out then, and has no read.

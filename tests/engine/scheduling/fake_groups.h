@@ -12,7 +12,7 @@
 
 namespace beamline {
 
-// Of one row; takes so many steps.
+// Of one row, for `steps` steps.
 inline std::unique_ptr<Group> MakeGroup(int32_t prompt, int32_t steps, int32_t priority,
                                         Clock::time_point arrival) {
   auto group = std::make_unique<Group>();
