@@ -192,7 +192,7 @@ TEST(HostileValueFoldersTest, DefaultsOfAConfigWithoutGenerationConfig) {
 
 // Each was once compared with all before it, for minutes.
 TEST(HostileValueFoldersTest, HundredsOfThousandsOfSpecialTokens) {
-  constexpr int kCount = kSanitized ? 20000 : 200000;
+  constexpr int kCount = kSanitized ? 5000 : 200000;
   json names = json::array(), added = json::object();
   for (int i = 0; i < kCount; ++i) {
     names.push_back("<t" + std::to_string(i) + ">");
