@@ -21,8 +21,9 @@ void ConnectionBytes::Deliver(int64_t bytes) {
   delivered_ += message + kFrameHead * (1 + message / kFrameBytes);
 }
 
-void ConnectionBytes::Sample(int64_t received, Clock::time_point now,
+bool ConnectionBytes::Sample(int64_t received, Clock::time_point now,
                              std::optional<Clock::time_point> oldest) {
+  const bool is_quiet = !samples_.empty() && received == received_;
   received_ = received;
   base_ = std::min(base_, net());
   const bool replaces = samples_.size() > 1 && now - samples_[samples_.size() - 2].time < kSpacing;
@@ -35,6 +36,7 @@ void ConnectionBytes::Sample(int64_t received, Clock::time_point now,
              since != std::numeric_limits<int64_t>::max()) {
     base_ = std::max(base_, net() - since);
   }
+  return is_quiet;
 }
 
 int64_t ConnectionBytes::kept() const { return std::max<int64_t>(0, net() - base_); }

@@ -22,8 +22,10 @@ class ConnectionBytes {
   // A message of this size is whole.
   void Deliver(int64_t bytes);
   // So much has been received, ever. `oldest`: when the read began that has waited the longest;
-  // none: no message is being read.
-  void Sample(int64_t received, Clock::time_point now, std::optional<Clock::time_point> oldest);
+  // none: no message is being read. Returns whether nothing has come since the sample before.
+  bool Sample(int64_t received, Clock::time_point now, std::optional<Clock::time_point> oldest);
+  // What the whole messages have taken, estimated: another value whenever one is delivered.
+  int64_t delivered() const { return delivered_; }
   // Messages that are not whole keep no more than this, as far as the last sample shows.
   int64_t kept() const;
   // At most as much has come since `since`; INT64_MAX: that is not known any more.

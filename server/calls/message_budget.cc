@@ -20,6 +20,8 @@ constexpr std::chrono::milliseconds kLongestPause{100};
 constexpr std::chrono::seconds kForget{5};
 // How often a connection is looked at whose reads are all young.
 constexpr std::chrono::seconds kRareSample{1};
+// So many connections that bring nothing are looked at in kLongestPause; of more, each more rarely.
+constexpr int64_t kQuietInAPause = 1000;
 // A message of the largest size, twice for each client, must have room.
 constexpr int64_t kFewestMessages = 4;
 // Where too much is kept, this number of quarters of the limit is left.
@@ -93,11 +95,53 @@ void MessageBudget::Begin(Entry& entry, const std::string& client, const std::st
 
 void MessageBudget::Sample(const std::string& name, Connection& connection, Clock::time_point now) {
   if (options_.received == nullptr) return;
-  const std::optional<int64_t> received = options_.received(name);
+  NoteReceived(connection, options_.received(name), now);
+}
+
+void MessageBudget::NoteReceived(Connection& connection, std::optional<int64_t> received,
+                                 Clock::time_point now) {
   if (!received.has_value()) return;
   std::optional<Clock::time_point> oldest;
   if (!connection.entries.empty()) oldest = connection.entries.front()->read_since_;
-  connection.bytes.Sample(*received, now, oldest);
+  connection.is_quiet = connection.bytes.Sample(*received, now, oldest);
+}
+
+std::vector<MessageBudget::Look> MessageBudget::FindUnseen(Clock::time_point now) const {
+  std::vector<Look> unseen;
+  if (options_.received == nullptr) return unseen;
+  const auto quiet = std::ranges::count_if(
+      connections_, [](const auto& connection) { return connection.second.is_quiet; });
+  const Clock::duration pause = std::min<Clock::duration>(
+      kRareSample, kLongestPause / 2 + kLongestPause * quiet / kQuietInAPause);
+  for (const auto& [name, connection] : connections_) {
+    if (connection.entries.empty()) continue;
+    const auto last = connection.bytes.last_sample();
+    const bool is_young = now - connection.entries.front()->read_since_ < kLongestPause;
+    const Clock::duration rest = is_young              ? kRareSample
+                                 : connection.is_quiet ? pause
+                                                       : Clock::duration(0);
+    if (last.has_value() && now - *last <= rest) continue;
+    unseen.push_back({.connection = name, .delivered = connection.bytes.delivered()});
+  }
+  return unseen;
+}
+
+void MessageBudget::SampleAll(std::unique_lock<std::mutex>& lock, Clock::time_point now) {
+  std::vector<Look> looks = FindUnseen(now);
+  if (looks.empty()) return;
+  lock.unlock();  // the system is asked for each
+  for (Look& look : looks) look.received = options_.received(look.connection);
+  lock.lock();
+  for (const Look& look : looks) {
+    const auto found = connections_.find(look.connection);
+    if (found == connections_.end()) continue;
+    Connection& connection = found->second;
+    if (connection.bytes.delivered() == look.delivered) {
+      NoteReceived(connection, look.received, now);
+    } else {  // of a message that is whole by now the look may have missed the end
+      Sample(look.connection, connection, now);
+    }
+  }
 }
 
 bool MessageBudget::Leave(Entry& entry, int64_t bytes) {
@@ -223,9 +267,6 @@ void MessageBudget::FindTooMuch(Clock::time_point now, Ending& ending) {
       it = now - connection.last_use > kForget ? connections_.erase(it) : std::next(it);
       continue;
     }
-    const auto last = connection.bytes.last_sample();
-    const bool is_young = now - connection.entries.front()->read_since_ < kLongestPause;
-    if (!is_young || !last.has_value() || now - *last > kRareSample) Sample(name, connection, now);
     const int64_t own = connection.bytes.kept();
     if (own > 0) {
       kept += own;
@@ -295,6 +336,7 @@ void MessageBudget::Run() {
     if (stopping_) return;
     const auto now = Clock::now();
     Ending ending;
+    SampleAll(lock, now);
     FindLate(now, ending);
     FindTooMuch(now, ending);
     if (ending.empty()) continue;

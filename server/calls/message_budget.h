@@ -107,6 +107,7 @@ class MessageBudget {
     ConnectionBytes bytes;
     std::list<Entry*> entries;  // the longest first
     Clock::time_point last_use;
+    bool is_quiet = false;  // nothing had come between the last two looks
   };
 
   // REQUIRE mutex_.
@@ -120,6 +121,16 @@ class MessageBudget {
 
   void Begin(Entry& entry, const std::string& client, const std::string& connection);
   void Sample(const std::string& name, Connection& connection, Clock::time_point now);
+  void NoteReceived(Connection& connection, std::optional<int64_t> received, Clock::time_point now);
+  struct Look {
+    std::string connection;
+    int64_t delivered = 0;
+    std::optional<int64_t> received;
+  };
+  // Connections with a read that have not been looked at lately.
+  std::vector<Look> FindUnseen(Clock::time_point now) const;
+  // Looks at those, meanwhile without `lock`.
+  void SampleAll(std::unique_lock<std::mutex>& lock, Clock::time_point now);
   // Calls that are to end, and are out.
   using Ending = std::vector<std::pair<Entry*, Late>>;
   void FindLate(Clock::time_point now, Ending& ending);

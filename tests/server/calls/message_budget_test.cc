@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <deque>
 #include <map>
 #include <memory>
@@ -12,6 +13,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "absl/strings/str_cat.h"
 
 namespace beamline::message_budget_test {
 namespace {
@@ -42,7 +45,15 @@ class MessageBudgetTest : public testing::Test {
                                .time = milliseconds(600000),
                                .received =
                                    [this](const std::string& connection) {
-                                     std::lock_guard lock(mutex_);
+                                     std::unique_lock lock(mutex_);
+                                     ++num_looks_;
+                                     if (connection == held_) {
+                                       is_held_ = true;
+                                       if (!changed_.wait_for(lock, std::chrono::seconds(20),
+                                                              [this] { return held_.empty(); })) {
+                                         held_.clear();
+                                       }
+                                     }
                                      return std::optional<int64_t>(received_[connection]);
                                    }},
         stats_);
@@ -81,7 +92,13 @@ class MessageBudgetTest : public testing::Test {
   }
 
   std::mutex mutex_;
-  std::map<std::string, int64_t> received_;  // guarded by mutex_
+  std::condition_variable changed_;
+  // All of this is guarded by mutex_.
+  std::map<std::string, int64_t> received_;
+  int num_looks_ = 0;
+  std::string held_;  // a connection whose looks wait
+  bool is_held_ = false;
+
   MessageStats stats_;
   std::optional<MessageBudget> budget_;
   std::deque<Entry> entries_;
@@ -200,6 +217,42 @@ TEST_F(MessageBudgetTest, WholeMessagesCountNot) {
   }
   EXPECT_EQ(stats_.late, 0);
   EXPECT_TRUE(Eventually([this] { return stats_.bytes == 0; }));
+}
+
+TEST_F(MessageBudgetTest, CallsDoNotWaitWhileConnectionsAreLookedAt) {
+  MakeWithBytes();
+  EnterStream("a", "a1");
+  std::unique_lock lock(mutex_);
+  held_ = "a1";
+  lock.unlock();
+  ASSERT_TRUE(Eventually([this] {
+    std::lock_guard guard(mutex_);
+    return is_held_;
+  }));
+  EXPECT_TRUE(Enter("b", "b1"));
+  lock.lock();
+  EXPECT_EQ(held_, "a1") << "the look ended first";
+  held_.clear();
+  lock.unlock();
+  changed_.notify_all();
+}
+
+TEST_F(MessageBudgetTest, ManyConnectionsThatBringNothingAreLookedAtRarely) {
+  constexpr int kConnections = 5000;
+  MakeWithBytes();
+  for (int i = 0; i < kConnections; ++i) EnterStream("a", absl::StrCat("a", i));
+  const auto looks = [this] {
+    std::lock_guard lock(mutex_);
+    return num_looks_;
+  };
+  // Each is new, then known to be quiet.
+  ASSERT_TRUE(Eventually([&] { return looks() >= 3 * kConnections; }));
+  const int before = looks();
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  EXPECT_LE(looks() - before, 4 * kConnections);  // 10 without a pause
+  // What comes is seen none the less.
+  Receive("a7", 9000);
+  EXPECT_TRUE(Eventually([this] { return entries_[7].is(MessageBudget::Late::kTooMuch); }));
 }
 
 TEST_F(MessageBudgetTest, ManyThreadsComeAndGo) {
