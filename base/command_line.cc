@@ -99,14 +99,15 @@ absl::Status CheckEmptyValues(CLI::App& app, const std::vector<std::string>& arg
   return absl::OkStatus();
 }
 
-std::string Explain(CLI::App& app, const CLI::ParseError& error) {
+std::string Explain(CLI::App& app, const CLI::ParseError& error, const OptionHint& given) {
   const bool has_command = !app.get_subcommands().empty();
   const std::vector<std::string> commands = CommandNames(app);
   const std::vector<std::string> extras = app.remaining(/*recurse=*/true);
   for (const std::string& extra : extras) {
     if (extra.size() < 2 || extra[0] != '-' || extra == "--") continue;
     const std::string name = extra.substr(0, extra.find('='));
-    const std::string hint = DidYouMean(name, OptionNames(app));
+    std::string hint = given == nullptr ? "" : given(name);
+    if (hint.empty()) hint = DidYouMean(name, OptionNames(app));
     const bool may_be_text = hint.empty() && has_command;
     return fmt::format("there is no option '{}'{}", Shorten(name, 100),
                        may_be_text ? "; a text that begins with - goes after --" : hint);
@@ -125,7 +126,8 @@ std::string Explain(CLI::App& app, const CLI::ParseError& error) {
 
 }  // namespace
 
-absl::StatusOr<std::string> ParseArguments(CLI::App& app, int argc, const char* const* argv) {
+absl::StatusOr<std::string> ParseArguments(CLI::App& app, int argc, const char* const* argv,
+                                           const OptionHint& hint) {
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   if (const absl::Status status = CheckEmptyValues(app, arguments); !status.ok()) return status;
   UnmarkValues(app);
@@ -139,7 +141,7 @@ absl::StatusOr<std::string> ParseArguments(CLI::App& app, int argc, const char* 
   } catch (const CLI::CallForVersion& version) {
     return std::string(version.what()) + "\n";
   } catch (const CLI::ParseError& error) {
-    return absl::InvalidArgumentError(Explain(app, error));
+    return absl::InvalidArgumentError(Explain(app, error, hint));
   } catch (const std::exception& error) {
     return absl::InvalidArgumentError(error.what());
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <charconv>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -19,7 +20,10 @@ namespace beamline {
 
 // Parses the arguments into what `app` is bound to. Returns the text to print and be done with
 // (--help, --version), empty to go on. INVALID_ARGUMENT with one line about a wrong command line.
-absl::StatusOr<std::string> ParseArguments(CLI::App& app, int argc, const char* const* argv);
+// `hint`: of an option that there is not ("--port") what to say behind that; empty: a near one.
+using OptionHint = std::function<std::string(const std::string& option)>;
+absl::StatusOr<std::string> ParseArguments(CLI::App& app, int argc, const char* const* argv,
+                                           const OptionHint& hint = nullptr);
 
 // An option that may be repeated and takes one value each time.
 CLI::Option* AddRepeatable(CLI::App& app, const std::string& name, std::vector<std::string>& values,

@@ -17,6 +17,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "server/config/algorithm_file_path.h"
+#include "server/config/model_folder.h"
 #include "yaml-cpp/yaml.h"
 
 namespace beamline {
@@ -46,7 +47,7 @@ absl::Status Apply(const std::string& path, const YAML::Node& key, const std::st
                                     [&name](const Setting& s) { return s.name == name; });
   if (setting == settings.end()) {
     return At(path, key.Mark(),
-              fmt::format("there is no setting '{}'{}", name, DidYouMean(name, Names(settings))));
+              fmt::format("there is no setting '{}'{}", name, SettingHint(name, settings)));
   }
   if (setting->is_list && value.IsSequence()) {
     std::vector<std::string> words;
@@ -75,6 +76,16 @@ std::string BesideFile(const std::string& path, const std::string& written) {
   return (std::filesystem::path(path).parent_path() / written).string();
 }
 
+// The same of a model's folder; a model of the Hub has a name instead, where there is no such
+// folder and none in which it could be.
+std::string ModelBesideFile(const std::string& path, const std::string& written) {
+  std::string folder = BesideFile(path, written);
+  std::error_code error;
+  const bool is_there =
+      std::filesystem::is_directory(std::filesystem::path(folder).parent_path(), error);
+  return IsHubModel(written) && !is_there ? written : folder;
+}
+
 constexpr std::array<const char*, 7> kPathSettings = {
     "identity_file",        "algorithm_file", "rank_secret_file",  "model_root",
     "tls_certificate_file", "tls_key_file",   "tls_client_ca_file"};
@@ -100,7 +111,10 @@ absl::StatusOr<ModelOptions> ReadModel(const std::string& path, const YAML::Node
     BEAMLINE_ASSIGN_OR_RETURN(const std::string key, ReadKey(path, entry.first, keys));
     BEAMLINE_RETURN_IF_ERROR(Apply(path, entry.first, key, entry.second, settings));
   }
-  if (!model.folder.empty()) model.folder = BesideFile(path, model.folder);
+  if (!model.folder.empty()) {
+    if (model.name.empty()) model.name = NameOfFolder(model.folder);
+    model.folder = ModelBesideFile(path, model.folder);
+  }
   return model;
 }
 
@@ -111,6 +125,8 @@ absl::Status ReadConfig(const std::string& path, const YAML::Node& root, ServerC
   std::set<std::string> keys;
   for (const auto& entry : root) {
     BEAMLINE_ASSIGN_OR_RETURN(const std::string key, ReadKey(path, entry.first, keys));
+    if (key == "model")
+      return At(path, entry.first.Mark(), "there is no setting 'model'; models is a list of them");
     if (key != "models") {
       BEAMLINE_RETURN_IF_ERROR(Apply(path, entry.first, key, entry.second, settings));
       if (std::string* const named = PathSetting(key, config)) *named = BesideFile(path, *named);

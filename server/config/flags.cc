@@ -1,6 +1,7 @@
 #include "server/config/flags.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <string_view>
@@ -19,6 +20,7 @@
 #include "fmt/ranges.h"
 #include "server/config/config_file.h"
 #include "server/config/demo_models.h"
+#include "server/config/model_folder.h"
 
 namespace beamline {
 namespace {
@@ -26,6 +28,20 @@ namespace {
 std::string FlagName(std::string name) {
   std::replace(name.begin(), name.end(), '_', '-');
   return "--" + name;
+}
+
+// Of a flag that there is not: the setting that it means, of the server or of a model.
+std::string FlagHint(const std::string& option) {
+  std::string name = option.substr(std::min(option.find_first_not_of('-'), option.size()));
+  std::replace(name.begin(), name.end(), '-', '_');
+  ServerConfig config;
+  ModelOptions model;
+  if (const auto own = OwnName(name, Settings(config)); !own.empty()) {
+    return fmt::format("; it is called {} here", FlagName(std::string(own)));
+  }
+  const auto own = OwnName(name, Settings(model));
+  return own.empty() ? ""
+                     : fmt::format("; it is a model's setting: --model NAME=FOLDER,{}=...", own);
 }
 
 // What --health has without an address: no host:port, and not what an empty variable leaves.
@@ -97,10 +113,11 @@ void AddOptions(CLI::App& app, CommandLine& line, Flags& flags) {
           EnvironmentHelp(kConfigVariable));
   AddRepeatable(
       app, "--model", flags.models,
-      fmt::format("a model to serve, may be repeated: name=folder[,setting=value...] with the "
-                  "settings {}. Without any: the demo models{}",
-                  fmt::join(ModelFlagSettings(), ", "),
-                  EnvironmentHelp(kModelVariable, ", ';' between several")))
+      fmt::format(
+          "a model to serve, may be repeated: [name=]folder[,setting=value...], or a Hub's name in "
+          "place of the folder, with the settings {}. Without any: the demo models{}",
+          fmt::join(ModelFlagSettings(), ", "),
+          EnvironmentHelp(kModelVariable, ", ';' between several")))
       ->type_name("MODEL");
   for (const Setting& setting : Settings(line.config)) {
     const std::string name = setting.name;
@@ -235,20 +252,23 @@ absl::StatusOr<ModelOptions> ParseModel(std::string_view name, std::string_view 
     }
     const std::string_view part = text.substr(begin, end - begin);
     const size_t equals = part.find('=');
-    if (equals == std::string_view::npos || equals == 0) {
-      return bad("accepted: name=folder[,setting=value...]");
+    const bool is_folder = begin == 0 && !part.empty() && equals == part.npos;
+    if (!is_folder && (equals == part.npos || equals == 0)) {
+      return bad("accepted: [name=]folder[,setting=value...]");
     }
     const std::string_view key = part.substr(0, equals);
-    const std::string_view value = part.substr(equals + 1);
-    if (begin == 0) {
+    const std::string_view value = is_folder ? "" : part.substr(equals + 1);
+    if (is_folder) {
+      model.name = NameOfFolder(part);
+      model.folder = part;
+    } else if (begin == 0) {
       model.name = key;
       model.folder = value;
     } else {
       const auto setting = std::find_if(settings.begin(), settings.end(),
                                         [key](const Setting& s) { return s.name == key; });
       if (setting == settings.end()) {
-        return bad(
-            fmt::format("there is no setting '{}'{}", key, DidYouMean(key, Names(settings))));
+        return bad(fmt::format("there is no setting '{}'{}", key, SettingHint(key, settings)));
       }
       if (!given.insert(key).second) return bad(fmt::format("{} is given twice", key));
       const absl::Status status = SetFromText(*setting, value);
@@ -260,13 +280,30 @@ absl::StatusOr<ModelOptions> ParseModel(std::string_view name, std::string_view 
   return model;
 }
 
+namespace {
+
+absl::Status FindFolders(ServerConfig& config) {
+  const std::string cache = HubCacheFolder([](const char* name) { return std::getenv(name); });
+  for (ModelOptions& model : config.models) {
+    const absl::StatusOr<std::string> folder = FindModelFolder(model.folder, cache);
+    if (!folder.ok()) {
+      return absl::NotFoundError(
+          fmt::format("model '{}': {}", model.name, std::string(folder.status().message())));
+    }
+    model.folder = *folder;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
                                              const Environment& environment) {
   CommandLine line;
   Flags flags;
   CLI::App app("Serves Hugging Face checkpoints over gRPC.", "beamline-server");
   AddOptions(app, line, flags);
-  BEAMLINE_ASSIGN_OR_RETURN(line.text, ParseArguments(app, argc, argv));
+  BEAMLINE_ASSIGN_OR_RETURN(line.text, ParseArguments(app, argc, argv, FlagHint));
   if (!line.text.empty()) return line;
   ServerConfig& config = line.config;
   BEAMLINE_RETURN_IF_ERROR(ApplyFile(flags, environment, config));
@@ -280,6 +317,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
   if (config.models.empty()) {
     BEAMLINE_ASSIGN_OR_RETURN(config.models, FindDemoModels());
   }
+  BEAMLINE_RETURN_IF_ERROR(FindFolders(config));
   BEAMLINE_RETURN_IF_ERROR(CheckConfig(config));
   return line;
 }

@@ -23,7 +23,8 @@ struct CommandLine {
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
                                              const Environment& environment);
 
-// "name=folder[,setting=value...]"; `name` is what errors call it.
+// "[name=]folder[,setting=value...]"; `name` is what errors call it. The folder may be a model of
+// the Hub instead (model_folder.h).
 absl::StatusOr<ModelOptions> ParseModel(std::string_view name, std::string_view text);
 
 }  // namespace beamline

@@ -9,10 +9,12 @@
 
 #include "base/field_error.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "engine/api/model_settings.h"
 #include "engine/api/request_limits.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "server/config/units.h"
 #include "server/security/token_bucket.h"
 
 namespace beamline {
@@ -25,7 +27,11 @@ std::string_view WithoutSpaces(std::string_view text) {
 }
 
 absl::Status BadValue(const Setting& setting, std::string_view text) {
-  return FieldError(setting.name, fmt::format("'{}'", text), Accepted(setting));
+  const std::string_view with_unit = UnitExample(setting.unit);
+  return FieldError(setting.name, fmt::format("'{}'", text),
+                    with_unit.empty()
+                        ? Accepted(setting)
+                        : fmt::format("{}, or with a unit as {}", Accepted(setting), with_unit));
 }
 
 std::vector<std::string_view> WordsOf(std::string_view list) {
@@ -36,6 +42,20 @@ std::vector<std::string_view> WordsOf(std::string_view list) {
     begin = end + 1;
   }
   return words;
+}
+
+// Of a type's other name the one that choices have.
+std::string_view FullTypeName(std::string_view name) {
+  if (name == "half" || name == "fp16") return "float16";
+  if (name == "bf16") return "bfloat16";
+  return name == "float" || name == "fp32" ? "float32" : name;
+}
+
+// An address that may lack its host: ":50051" is of all this machine's, "8000" of its own alone.
+std::string WithHost(std::string_view text) {
+  if (text.starts_with(':')) return fmt::format("0.0.0.0{}", text);
+  const bool is_port = !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+  return is_port ? fmt::format("127.0.0.1:{}", text) : std::string(text);
 }
 
 absl::Status SetList(const Setting& setting, std::string_view text, std::string& value) {
@@ -52,13 +72,15 @@ absl::Status Set(const Setting& setting, std::string_view text, std::string& val
   const auto& choices = setting.choices;
   if (setting.is_address) {
     const bool is_choice = std::find(choices.begin(), choices.end(), text) != choices.end();
-    if (!is_choice && !ParseHostPort(setting.name, std::string(text)).ok()) {
-      return BadValue(setting, text);
-    }
-    value = text;
+    const std::string address =
+        setting.is_own_address && !is_choice ? WithHost(text) : std::string(text);
+    if (!is_choice && !ParseHostPort(setting.name, address).ok()) return BadValue(setting, text);
+    value = address;
     return absl::OkStatus();
   }
   if (setting.is_list) return SetList(setting, text, value);
+  if (std::ranges::find(choices, Name(DType::kBFloat16)) != choices.end())
+    text = FullTypeName(text);
   const auto matches = [text](std::string_view choice) { return IsChoice(text, choice); };
   const bool is_left_out = setting.may_be_empty && text.empty();
   if (!choices.empty() && !is_left_out && std::none_of(choices.begin(), choices.end(), matches)) {
@@ -75,10 +97,14 @@ absl::Status Set(const Setting& setting, std::string_view text, Number& value) {
   Parsed number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   // The form of the comparison refuses NaN too.
-  if (error != std::errc() || end != text.data() + text.size() ||
-      !(number >= low && number <= high)) {
-    return BadValue(setting, text);
+  bool is_number = error == std::errc() && end == text.data() + text.size();
+  if constexpr (std::is_integral_v<Number>) {
+    if (const auto with_unit = ParseWithUnit(setting.unit, text); with_unit.has_value()) {
+      number = *with_unit;
+      is_number = true;
+    }
   }
+  if (!is_number || !(number >= low && number <= high)) return BadValue(setting, text);
   value = static_cast<Number>(number);
   return absl::OkStatus();
 }
@@ -91,7 +117,7 @@ absl::Status Set(const Setting& setting, std::string_view text, bool& value) {
 
 absl::Status Set(const Setting& setting, std::string_view text, DType& value) {
   for (const DType dtype : kComputeTypes) {
-    if (Name(dtype) != text) continue;
+    if (Name(dtype) != FullTypeName(text)) continue;
     value = dtype;
     return absl::OkStatus();
   }
@@ -129,22 +155,26 @@ std::vector<Setting> AddressSettings(ServerConfig& c) {
       {.name = "listen",
        .value = &c.listen,
        .help = "address of gRPC; port 0: any free one",
-       .is_address = true},
+       .is_address = true,
+       .is_own_address = true},
       {.name = "metrics_listen",
        .value = &c.metrics_listen,
        .choices = {"off"},
        .help = "address of /metrics",
-       .is_address = true},
+       .is_address = true,
+       .is_own_address = true},
       {.name = "http_listen",
        .value = &c.http_listen,
        .choices = {"off"},
        .help = "address of OpenAI's API over HTTP/1.1",
-       .is_address = true},
+       .is_address = true,
+       .is_own_address = true},
       {.name = "admin_listen",
        .value = &c.admin_listen,
        .choices = {"off"},
        .help = "address where LoadModel and UnloadModel are answered; needs model_root",
-       .is_address = true},
+       .is_address = true,
+       .is_own_address = true},
       {.name = "model_root",
        .value = &c.model_root,
        .help = "folder below which LoadModel finds models"},
@@ -163,7 +193,8 @@ std::vector<Setting> TlsSettings(ServerConfig& c) {
        .value = &c.health_listen,
        .choices = {"off"},
        .help = "address where health alone is answered, without TLS, for probes",
-       .is_address = true},
+       .is_address = true,
+       .is_own_address = true},
       {.name = "tls_certificate_file",
        .value = &c.tls_certificate_file,
        .help = "PEM file of the server's certificate and those between it and its authority; "
@@ -441,6 +472,7 @@ std::vector<Setting> Settings(ServerConfig& c) {
   settings.insert(settings.end(), quotas.begin(), quotas.end());
   settings.insert(settings.end(), logs.begin(), logs.end());
   settings.insert(settings.end(), connections.begin(), connections.end());
+  for (Setting& setting : settings) setting.unit = UnitOf(setting.name);
   return settings;
 }
 
@@ -456,6 +488,7 @@ std::vector<Setting> Settings(ModelOptions& model) {
     setting.help = of.help;
     setting.may_be_empty = of.may_be_empty;
     setting.is_list = of.is_list;
+    setting.unit = UnitOf(of.name);
   }
   return settings;
 }
@@ -475,6 +508,39 @@ std::vector<std::string> Names(const std::vector<Setting>& settings) {
   std::vector<std::string> names;
   for (const Setting& setting : settings) names.push_back(setting.name);
   return names;
+}
+
+std::string_view OwnName(std::string_view name, const std::vector<Setting>& settings) {
+  // As other servers call them.
+  static constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
+      {"port", "listen"},
+      {"host", "listen"},
+      {"grpc_port", "listen"},
+      {"address", "listen"},
+      {"http_port", "http_listen"},
+      {"metrics_port", "metrics_listen"},
+      {"path", "folder"},
+      {"model", "folder"},
+      {"model_path", "folder"},
+      {"served_model_name", "name"},
+      {"tensor_parallel_size", "tensor_parallel"},
+      {"pipeline_parallel_size", "pipeline_parallel"},
+      {"gpu_memory_utilization", "gpu_memory_fraction"},
+      {"max_num_seqs", "max_sequences"},
+      {"max_num_batched_tokens", "max_batch_tokens"},
+      {"max_batch_size", "max_sequences"},
+      {"enable_prefix_caching", "prefix_cache"},
+      {"num_threads", "threads"}};
+  const auto other =
+      std::ranges::find(kOthers, name, &std::pair<std::string_view, std::string_view>::first);
+  const std::string_view own = other == std::end(kOthers) ? name : other->second;
+  return std::ranges::find(settings, own, &Setting::name) == settings.end() ? "" : own;
+}
+
+std::string SettingHint(std::string_view name, const std::vector<Setting>& settings) {
+  const std::string_view own = OwnName(name, settings);
+  return own.empty() ? DidYouMean(name, Names(settings))
+                     : fmt::format("; it is called '{}' here", own);
 }
 
 std::string Accepted(const Setting& setting) {

@@ -77,9 +77,11 @@ struct Setting {
   double max = 0;
   std::vector<std::string> choices;  // of strings; empty: any; N: a number from 0
   std::string help;
-  bool may_be_empty = false;  // of strings with choices
-  bool is_address = false;    // of strings: host:port, or one of the choices
-  bool is_list = false;       // of strings: choices with commas between them
+  bool may_be_empty = false;    // of strings with choices
+  bool is_address = false;      // of strings: host:port, or one of the choices
+  bool is_own_address = false;  // of addresses: to listen at, so that the host may be left out
+  bool is_list = false;         // of strings: choices with commas between them
+  std::string_view unit = "";   // of whole numbers (units.h)
 };
 
 // Whether a list of words, with commas between them, has this one.
@@ -93,6 +95,11 @@ std::vector<Setting> Settings(ServerConfig& config);
 std::vector<Setting> Settings(ModelOptions& model);
 
 std::vector<std::string> Names(const std::vector<Setting>& settings);
+
+// Behind "there is no setting 'NAME'": what it is called here, or a near one; nothing when none is.
+std::string SettingHint(std::string_view name, const std::vector<Setting>& settings);
+// The setting's own name where `name` is that or what other servers call it; empty: neither.
+std::string_view OwnName(std::string_view name, const std::vector<Setting>& settings);
 
 // What the setting may be, as errors and the operating guide say it: "1 to 64", "auto, cpu"; of a
 // string that may be anything, nothing; of an address "host:port, off".

@@ -37,17 +37,21 @@ TEST_F(ConfigFile, SetsWhatItNames) {
       "  - name: a\n"
       "    folder: models/a\n"
       "    dtype: bfloat16\n"
-      "  - {name: b, folder: /abs/b, max_batch_tokens: 128}\n");
+      "  - {name: b, folder: /abs/b, max_batch_tokens: 128}\n"
+      "  - folder: owner/hub-model@v1\n");
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path() / "models");
   ASSERT_TRUE(LoadConfigFile(path, config).ok());
   EXPECT_EQ(config.listen, "0.0.0.0:7000");
   EXPECT_EQ(config.max_concurrent_requests, 5);
   EXPECT_EQ(config.metrics_listen, ServerConfig().metrics_listen);
-  ASSERT_EQ(config.models.size(), 2u);
+  ASSERT_EQ(config.models.size(), 3u);
   EXPECT_EQ(config.models[0].folder,
             (std::filesystem::path(path).parent_path() / "models/a").string());
   EXPECT_EQ(config.models[0].dtype, DType::kBFloat16);
   EXPECT_EQ(config.models[1].folder, "/abs/b");
   EXPECT_EQ(config.models[1].max_batch_tokens, 128);
+  EXPECT_EQ(config.models[2].name, "hub-model");
+  EXPECT_EQ(config.models[2].folder, "owner/hub-model@v1");
 }
 
 TEST_F(ConfigFile, ErrorsNameTheLine) {

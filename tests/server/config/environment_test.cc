@@ -124,7 +124,7 @@ TEST(Environment, ErrorsNameTheVariableTheValueAndWhatIsAccepted) {
   EXPECT_EQ(ErrorIn({{"BEAMLINE_LOG_LEVEL", "all"}}),
             "BEAMLINE_LOG_LEVEL is 'all'; accepted: debug, info, warn, error, off");
   EXPECT_EQ(ErrorIn({{"BEAMLINE_MODEL", "m=f;"}}),
-            "BEAMLINE_MODEL '': accepted: name=folder[,setting=value...]");
+            "BEAMLINE_MODEL '': accepted: [name=]folder[,setting=value...]");
   EXPECT_EQ(ErrorIn({{"BEAMLINE_MODEL", "m=f,max_sequences=0"}}),
             "BEAMLINE_MODEL 'm=f,max_sequences=0': max_sequences is '0'; accepted: 1 to 65535");
   EXPECT_THAT(ErrorIn({{"BEAMLINE_CONFIG", "/"}}), HasSubstr("BEAMLINE_CONFIG is '/', a folder"));

@@ -187,8 +187,13 @@ TEST(Model, Parses) {
   EXPECT_EQ(model->name, "m");
   EXPECT_EQ(model->folder, "/a/b=c");
   EXPECT_EQ(model->max_sequences, 8);
+  const auto unnamed = ParseModel("--model", "/srv/models/mt/,max_sequences=8");
+  ASSERT_TRUE(unnamed.ok()) << unnamed.status();
+  EXPECT_EQ(unnamed->name, "mt");
+  EXPECT_EQ(unnamed->folder, "/srv/models/mt/");
+  EXPECT_EQ(unnamed->max_sequences, 8);
   for (const char* bad :
-       {"", "m", "=f", "m=", "m=f,", "m=f,x=1", "m=f,max_sequences=0", "m=f,max_sequences"}) {
+       {"", "=f", "m=", "m=f,", "m=f,x=1", "m=f,max_sequences=0", "m=f,max_sequences", "f,"}) {
     EXPECT_FALSE(ParseModel("--model", bad).ok()) << bad;
   }
 }

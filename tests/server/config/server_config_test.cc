@@ -90,6 +90,76 @@ TEST(Settings, ChoicesAndTypes) {
               HasSubstr("accepted: float32, bfloat16, float16"));
 }
 
+TEST(Settings, SizesAndTimesHaveUnits) {
+  ServerConfig config;
+  const Setting bytes = Find(Settings(config), "gpu_memory_bytes");
+  const Setting time = Find(Settings(config), "drain_timeout_ms");
+  const Setting spin = Find(Settings(config), "poll_spin_us");
+  const std::pair<const char*, int64_t> sizes[] = {{"0B", 0},
+                                                   {"4GiB", int64_t{4} << 30},
+                                                   {"1.5GiB", 1610612736},
+                                                   {"10MB", 10'000000},
+                                                   {"1kB", 1000},
+                                                   {"0.5KiB", 512}};
+  for (const auto& [text, value] : sizes) {
+    EXPECT_TRUE(SetFromText(bytes, text).ok()) << text;
+    EXPECT_EQ(config.gpu_memory.bytes, value) << text;
+  }
+  const std::pair<const char*, int32_t> times[] = {
+      {"30s", 30000}, {"500ms", 500}, {"2min", 120000}, {"24h", 86400000}, {"0.25s", 250}};
+  for (const auto& [text, value] : times) {
+    EXPECT_TRUE(SetFromText(time, text).ok()) << text;
+    EXPECT_EQ(config.drain_timeout_ms, value) << text;
+  }
+  EXPECT_TRUE(SetFromText(spin, "1ms").ok());
+  EXPECT_EQ(config.poll_spin_us, 1000);
+  for (const char* bad : {"4 GiB", "GiB", "4gib", "4G", "0.3B", "-1GiB", "1e3kB", "nanB", "4s",
+                          "2PiB", "9999999TiB", "4GiBs", "0x4B", "+4B", ""}) {
+    EXPECT_EQ(SetFromText(bytes, bad).message(),
+              "gpu_memory_bytes is '" + std::string(bad) +
+                  "'; accepted: 0 to 1125899906842624, or with a unit as 64MiB");
+  }
+  for (const char* bad : {"25h", "1us", "30S", "4GiB", "-1s"}) {
+    EXPECT_FALSE(SetFromText(time, bad).ok()) << bad;
+  }
+  // Others have none.
+  EXPECT_EQ(SetFromText(Find(Settings(config), "threads"), "4GiB").message(),
+            "threads is '4GiB'; accepted: 0 to 4096");
+  ModelOptions model;
+  EXPECT_TRUE(SetFromText(Find(Settings(model), "cache_bytes"), "2GiB").ok());
+  EXPECT_EQ(model.cache_bytes, int64_t{2} << 30);
+}
+
+TEST(Settings, AddressesMayLackTheirHost) {
+  ServerConfig config;
+  const Setting listen = Find(Settings(config), "listen");
+  EXPECT_TRUE(SetFromText(listen, ":50051").ok());
+  EXPECT_EQ(config.listen, "0.0.0.0:50051");
+  EXPECT_TRUE(SetFromText(listen, "8000").ok());
+  EXPECT_EQ(config.listen, "127.0.0.1:8000");
+  for (const char* bad : {":", ":x", "65536", ":65536", "", "80a"}) {
+    EXPECT_EQ(SetFromText(listen, bad).message(),
+              "listen is '" + std::string(bad) + "'; accepted: host:port");
+  }
+  // One to connect to is whole.
+  EXPECT_FALSE(SetFromText(Find(Settings(config), "otlp_endpoint"), ":4317").ok());
+}
+
+TEST(Settings, TypesHaveOtherNames) {
+  ModelOptions model;
+  const std::pair<const char*, DType> names[] = {{"half", DType::kFloat16},
+                                                 {"fp16", DType::kFloat16},
+                                                 {"bf16", DType::kBFloat16},
+                                                 {"fp32", DType::kFloat32},
+                                                 {"float", DType::kFloat32}};
+  for (const auto& [text, type] : names) {
+    EXPECT_TRUE(SetFromText(Find(Settings(model), "dtype"), text).ok()) << text;
+    EXPECT_EQ(model.dtype, type) << text;
+  }
+  EXPECT_TRUE(SetFromText(Find(Settings(model), "weights"), "bf16").ok());
+  EXPECT_EQ(model.weights, "bfloat16");
+}
+
 TEST(Settings, DefaultsAreAccepted) {
   ServerConfig config;
   for (const Setting& setting : Settings(config)) {

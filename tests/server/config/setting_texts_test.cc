@@ -36,8 +36,10 @@ TEST(SettingTexts, OfTheServer) {
       {{"--writer-threads", "0"}, "--writer-threads is '0'; accepted: 1 to 256"},
       {{"--gpu-memory-fraction", "1"}, "--gpu-memory-fraction is '1'; accepted: 0.01 to 0.99"},
       {{"--gpu-memory-fraction", "nan"}, "--gpu-memory-fraction is 'nan'; accepted: 0.01 to 0.99"},
-      {{"--gpu-memory-bytes", "-1"}, "--gpu-memory-bytes is '-1'; accepted: 0 to 1125899906842624"},
-      {{"--poll-spin-us", "1001"}, "--poll-spin-us is '1001'; accepted: 0 to 1000"},
+      {{"--gpu-memory-bytes", "-1"},
+       "--gpu-memory-bytes is '-1'; accepted: 0 to 1125899906842624, or with a unit as 64MiB"},
+      {{"--poll-spin-us", "1001"},
+       "--poll-spin-us is '1001'; accepted: 0 to 1000, or with a unit as 1ms"},
       {{"--max-concurrent-requests", "0"},
        "--max-concurrent-requests is '0'; accepted: 1 to 1048576"},
       {{"--tokens-per-second", "1000000001"},
@@ -48,29 +50,38 @@ TEST(SettingTexts, OfTheServer) {
       {{"--max-outstanding-per-stream", "1048577"},
        "--max-outstanding-per-stream is '1048577'; accepted: 1 to 1048576"},
       {{"--max-receive-bytes", "1023"},
-       "--max-receive-bytes is '1023'; accepted: 1024 to 2147483647"},
+       "--max-receive-bytes is '1023'; accepted: 1024 to 2147483647, or with a unit as 64MiB"},
       {{"--max-send-bytes", "2147483648"},
-       "--max-send-bytes is '2147483648'; accepted: 1024 to 2147483647"},
+       "--max-send-bytes is '2147483648'; accepted: 1024 to 2147483647, or with a unit as 64MiB"},
       {{"--max-unfinished-bytes", "-1"},
-       "--max-unfinished-bytes is '-1'; accepted: 0 to 1125899906842624"},
+       "--max-unfinished-bytes is '-1'; accepted: 0 to 1125899906842624, or with a unit as 64MiB"},
       {{"--unfinished-timeout-ms", "9"},
-       "--unfinished-timeout-ms is '9'; accepted: 10 to 86400000"},
+       "--unfinished-timeout-ms is '9'; accepted: 10 to 86400000, or with a unit as 30s"},
       {{"--max-connections", "0"}, "--max-connections is '0'; accepted: 1 to 1048576"},
       {{"--max-connections-per-peer", "1048577"},
        "--max-connections-per-peer is '1048577'; accepted: 1 to 1048576"},
-      {{"--handshake-timeout-ms", "0"}, "--handshake-timeout-ms is '0'; accepted: 1 to 3600000"},
+      {{"--handshake-timeout-ms", "0"},
+       "--handshake-timeout-ms is '0'; accepted: 1 to 3600000, or with a unit as 30s"},
       {{"--max-handshakes", "0"}, "--max-handshakes is '0'; accepted: 1 to 1048576"},
       {{"--max-connection-idle-ms", "86400001"},
-       "--max-connection-idle-ms is '86400001'; accepted: 0 to 86400000"},
+       "--max-connection-idle-ms is '86400001'; accepted: 0 to 86400000, or with a unit as 30s"},
       {{"--max-connection-age-ms", "-1"},
-       "--max-connection-age-ms is '-1'; accepted: 0 to 86400000"},
-      {{"--min-ping-interval-ms", "-1"}, "--min-ping-interval-ms is '-1'; accepted: 0 to 3600000"},
-      {{"--drain-timeout-ms", "x"}, "--drain-timeout-ms is 'x'; accepted: 0 to 86400000"},
+       "--max-connection-age-ms is '-1'; accepted: 0 to 86400000, or with a unit as 30s"},
+      {{"--min-ping-interval-ms", "-1"},
+       "--min-ping-interval-ms is '-1'; accepted: 0 to 3600000, or with a unit as 30s"},
+      {{"--drain-timeout-ms", "x"},
+       "--drain-timeout-ms is 'x'; accepted: 0 to 86400000, or with a unit as 30s"},
+  });
+}
+
+TEST(SettingTexts, OfDevicesAndAddresses) {
+  ExpectTexts({
       {{"--device", "tpu"}, "--device is 'tpu'; accepted: auto, cpu, cuda, cuda:N"},
       {{"--replicas", "0"}, "--replicas is '0'; accepted: auto, 1 to 64"},
       {{"--replicas", "two"}, "--replicas is 'two'; accepted: auto, 1 to 64"},
       {{"--rank", "64"}, "--rank is '64'; accepted: 0 to 63"},
-      {{"--rank-timeout-ms", "0"}, "--rank-timeout-ms is '0'; accepted: 1 to 86400000"},
+      {{"--rank-timeout-ms", "0"},
+       "--rank-timeout-ms is '0'; accepted: 1 to 86400000, or with a unit as 30s"},
       {{"--rank-address", "here"}, "--rank-address is 'here'; accepted: host:port, off"},
       {{"--on-device-fault", "go"}, "--on-device-fault is 'go'; accepted: exit, stay"},
       {{"--log-level", "all"}, "--log-level is 'all'; accepted: debug, info, warn, error, off"},
@@ -91,16 +102,33 @@ TEST(SettingTexts, OfTheServer) {
       {{"--tls-require-client-certificate", "no"},
        "--tls-require-client-certificate is 'no'; accepted: true, false"},
       {{"--isolate-identities", "no"}, "--isolate-identities is 'no'; accepted: true, false"},
-      {{"--metrics-listen", ":1"}, "--metrics-listen is ':1'; accepted: host:port, off"},
+      {{"--metrics-listen", "::1"}, "--metrics-listen is '::1'; accepted: host:port, off"},
+  });
+}
+
+TEST(SettingTexts, OfNamesThatOtherServersHave) {
+  ExpectTexts({
+      {{"--model", "m=f,max_num_seqs=8"},
+       "--model 'm=f,max_num_seqs=8': there is no setting 'max_num_seqs'; it is called "
+       "'max_sequences' here"},
+      {{"--port", "8000"}, "there is no option '--port'; it is called --listen here"},
+      {{"--gpu-memory-utilization=0.5"},
+       "there is no option '--gpu-memory-utilization'; it is called --gpu-memory-fraction here"},
+      {{"--tensor-parallel-size", "2"},
+       "there is no option '--tensor-parallel-size'; it is a model's setting: --model "
+       "NAME=FOLDER,tensor_parallel=..."},
+      {{"--max-sequences", "2"},
+       "there is no option '--max-sequences'; it is a model's setting: --model "
+       "NAME=FOLDER,max_sequences=..."},
   });
 }
 
 TEST(SettingTexts, OfAModel) {
   ExpectTexts({
-      {{"--model", "m"}, "--model 'm': accepted: name=folder[,setting=value...]"},
-      {{"--model", "=f"}, "--model '=f': accepted: name=folder[,setting=value...]"},
+      {{"--model", ""}, "--model '': accepted: [name=]folder[,setting=value...]"},
+      {{"--model", "=f"}, "--model '=f': accepted: [name=]folder[,setting=value...]"},
       {{"--model", "m="}, "--model 'm=': the folder is empty"},
-      {{"--model", "m=f,"}, "--model 'm=f,': accepted: name=folder[,setting=value...]"},
+      {{"--model", "m=f,"}, "--model 'm=f,': accepted: [name=]folder[,setting=value...]"},
       {{"--model", "m=f,x=1"}, "--model 'm=f,x=1': there is no setting 'x'"},
       {{"--model", "m=f,max_batch_token=1"},
        "--model 'm=f,max_batch_token=1': there is no setting 'max_batch_token'; did you mean "
@@ -115,9 +143,11 @@ TEST(SettingTexts, OfAModel) {
       {{"--model", "m=f,max_sequences=65536"},
        "--model 'm=f,max_sequences=65536': max_sequences is '65536'; accepted: 1 to 65535"},
       {{"--model", "m=f,cache_bytes=-1"},
-       "--model 'm=f,cache_bytes=-1': cache_bytes is '-1'; accepted: 0 to 1125899906842624"},
+       "--model 'm=f,cache_bytes=-1': cache_bytes is '-1'; accepted: 0 to 1125899906842624, or "
+       "with a unit as 64MiB"},
       {{"--model", "m=f,cache_bytes=1125899906842625"},
        "--model 'm=f,cache_bytes=1125899906842625': cache_bytes is '1125899906842625'; accepted: 0 "
+       ", or with a unit as 64MiB"
        "to 1125899906842624"},
       {{"--model", "m=f,prefix_cache=1"},
        "--model 'm=f,prefix_cache=1': prefix_cache is '1'; accepted: true, false"},
@@ -129,7 +159,7 @@ TEST(SettingTexts, OfAModel) {
        "--model 'm=f,devices=cuda:0,tpu,replicas=2': devices is 'cuda:0,tpu'; accepted: a list of "
        "cpu, cuda:N"},
       {{"--model", "m=f,device=cpu,1"},
-       "--model 'm=f,device=cpu,1': accepted: name=folder[,setting=value...]"},
+       "--model 'm=f,device=cpu,1': accepted: [name=]folder[,setting=value...]"},
       {{"--model", "m=f,tensor_parallel=0"},
        "--model 'm=f,tensor_parallel=0': tensor_parallel is '0'; accepted: 1 to 8"},
       {{"--model", "m=f,tensor_parallel=9"},
@@ -158,6 +188,11 @@ TEST(SettingTexts, OfAModel) {
        "--model 'm=f,version=0': version is '0'; accepted: 1 to 1073741824"},
       {{"--model", "m=f,device=gpu"},
        "--model 'm=f,device=gpu': device is 'gpu'; accepted: auto, cpu, cuda, cuda:N"},
+  });
+}
+
+TEST(SettingTexts, OfModelNames) {
+  ExpectTexts({
       {{"--model", "m=f,version=2", "--model", "m=g,version=2"}, "model 'm' is given twice"},
       {{"--model", "m\u202e=f"},
        "model is named 'm<U+202E>'; accepted: UTF-8 without control characters and others that do "
@@ -169,9 +204,11 @@ TEST(SettingTexts, OfAModel) {
 TEST(SettingTexts, OfTheQueue) {
   ExpectTexts({
       {{"--model", "m=f,max_gap_ms=-1"},
-       "--model 'm=f,max_gap_ms=-1': max_gap_ms is '-1'; accepted: 0 to 60000"},
+       "--model 'm=f,max_gap_ms=-1': max_gap_ms is '-1'; accepted: 0 to 60000, or with a unit as "
+       "30s"},
       {{"--model", "m=f,max_gap_ms=60001"},
-       "--model 'm=f,max_gap_ms=60001': max_gap_ms is '60001'; accepted: 0 to 60000"},
+       "--model 'm=f,max_gap_ms=60001': max_gap_ms is '60001'; accepted: 0 to 60000, or with a "
+       "unit as 30s"},
       {{"--model", "m=f,max_queued_tokens=-1"},
        "--model 'm=f,max_queued_tokens=-1': max_queued_tokens is '-1'; accepted: 0 to "
        "1125899906842624"},
@@ -198,6 +235,10 @@ TEST(SettingTexts, OfTheFile) {
       {"threads: many\n", ":1: threads is 'many'; accepted: 0 to 4096"},
       {"threads: 1\nthreads: 2\n", ":2: threads is given twice"},
       {"thread: 1\n", ":1: there is no setting 'thread'; did you mean 'threads'?"},
+      {"port: 1\n", ":1: there is no setting 'port'; it is called 'listen' here"},
+      {"model: a\n", ":1: there is no setting 'model'; models is a list of them"},
+      {"models: [{name: a, path: b}]\n",
+       ":1: there is no setting 'path'; it is called 'folder' here"},
       {"models: []\n",
        ":1: models is empty; accepted: at least one, or no such key for the demo models"},
       {"models: 3\n", ":1: models must be a list"},
