@@ -1,50 +1,35 @@
-#!/usr/bin/env python3
-"""How long another client's short request takes while one client asks for more than a server can do, and how many with a
-deadline are refused.
+"""Clients that ask for more than a server can do. The other client asks for 4 tokens."""
 
-Attacks, from an address of their own: `burst` of 255 requests of 490 tokens, again and again; `dropped`, 20 connections a
-second that each begin 1,000 such requests and close; `priority`, 300 requests of 60 tokens at a time with priority 5. The
-other client asks for 4 tokens, one request after another, in turn without a deadline and with one.
-
-usage: greedy_clients.py --server beamline-server --models FOLDER [--seconds 15] [--json FILE] [ATTACK...]
-"""
-
-import argparse
 import contextlib
-import json
 import os
 import re
-import sys
-import tempfile
-import threading
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "e2e"))
-# pylint: disable=wrong-import-position
-from demo_server import Server
+from measure import INFERENCE, ROOT, Attack
 from raw_http2 import DATA, END_STREAM, Connection, field, frame, message
 
-GENERATE = "/beamline.v1.Inference/Generate"
-SOURCE = "127.0.0.2"  # of the attack
-DEADLINE_S = {"burst": 3, "dropped": 10, "priority": 4}
-
-
-def request(tokens, priority=0):
-    """Runs to its last token."""
-    limits = field(1, tokens) + field(5, 1)  # max_new_tokens, ignore_eos
-    of_priority = field(PRIORITY, priority) if priority else b""
-    return field(1, "write-en") + field(2, field(1, "Package: hello")) + field(4, b"") + field(7, limits) + of_priority
+GENERATE = INFERENCE + "Generate"
 
 
 def priority_field():
     """GenerateRequest.priority's number."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "proto", "beamline", "v1", "inference.proto")
-    with open(path, encoding="utf-8") as file:
+    with open(os.path.join(ROOT, "proto/beamline/v1/inference.proto"), encoding="utf-8") as file:
         body = file.read().split("message GenerateRequest {")[1]
     return int(re.search(r"int32 priority = (\d+)", body).group(1))
 
 
 PRIORITY = priority_field()
+
+
+def request(tokens, priority=0, model="write-en"):
+    """Runs to its last token."""
+    limits = field(1, tokens) + field(5, 1)  # max_new_tokens, ignore_eos
+    of_priority = field(PRIORITY, priority) if priority else b""
+    return field(1, model) + field(2, field(1, "Package: hello")) + field(4, b"") + field(7, limits) + of_priority
+
+
+def four_tokens():
+    return GENERATE, request(4)
 
 
 def begin_many(connection, body, count):
@@ -60,7 +45,7 @@ def begin_many(connection, body, count):
 
 def keep(address, end, body, count):
     """So many requests at a time, on one connection, each followed by another one."""
-    connection = Connection(address, source=SOURCE, window=1 << 24)
+    connection = Connection(address, window=1 << 24)
     waiting = begin_many(connection, body, count)
     while time.monotonic() < end:
         with contextlib.suppress(TimeoutError):
@@ -71,92 +56,50 @@ def keep(address, end, body, count):
 
 
 def burst(address, end):
+    """255 requests of 490 tokens at a time on one connection."""
     keep(address, end, request(490), 255)
 
 
 def priority(address, end):
+    """300 requests of 60 tokens at a time, of priority 5."""
     keep(address, end, request(60, priority=5), 300)
 
 
 def dropped(address, end):
+    """20 connections a second that each begin 1,000 requests of 490 tokens and close."""
     due = time.monotonic()
     while time.monotonic() < end:
         with contextlib.suppress(OSError):
-            connection = Connection(address, source=SOURCE)
+            connection = Connection(address)
             begin_many(connection, request(490), 1000)
             connection.close()
         due += 0.05
         time.sleep(max(0, due - time.monotonic()))
 
 
-ATTACKS = {"burst": burst, "dropped": dropped, "priority": priority}
+WRITERS = ("write-en", "write-2", "write-3")
 
 
-def ask(server, end, deadline_s):
-    """The times of the other client's requests, and with a deadline how many were not answered."""
-    plain, limited, failed = [], [], 0
-    connection = Connection(server.address)
+def all_places(address, end):
+    """3,500 requests of 490 tokens of each of three models, on 12 connections: more than max_concurrent_requests."""
+    connections = [Connection(address, window=1 << 24) for _ in range(12)]
+    for i, connection in enumerate(connections):
+        begin_many(connection, request(490, model=WRITERS[i % 3]), 875)
     while time.monotonic() < end:
-        for times, metadata in ((plain, ()), (limited, (("grpc-timeout", f"{deadline_s}S"),))):
-            begin = time.monotonic()
-            answered = connection.call(GENERATE, request(4), metadata, 60) is not None
-            if answered:
-                times.append(1000 * (time.monotonic() - begin))
-            failed += metadata != () and not answered
-            time.sleep(0.05)
-    connection.close()
-    return plain, limited, failed
+        for connection in connections:
+            with contextlib.suppress(TimeoutError):
+                connection.read_frame(0.01)
 
 
-def percentile(times, share):
-    return sorted(times)[min(len(times) - 1, int(share * len(times)))] if times else float("nan")
+def three_writers(folder):
+    for name in WRITERS:
+        os.symlink(os.path.join(ROOT, "models/write-en"), os.path.join(folder, name))
+    os.symlink(os.path.join(ROOT, "models/embed-en"), os.path.join(folder, "embed-en"))
 
 
-def measure(options, name):
-    with tempfile.TemporaryDirectory(prefix="beamline_attack_") as folder:
-        server = Server(folder, "--log-level", "error", "--model", f"write-en={options.models}/write-en")
-        try:
-            alone, _, _ = ask(server, time.monotonic() + 3, DEADLINE_S[name])
-            idle, begin = server.resident_bytes(), time.monotonic()
-            end = begin + options.seconds
-            attack = threading.Thread(target=ATTACKS[name], args=(server.address, end))
-            attack.start()
-            time.sleep(1)
-            plain, limited, failed = ask(server, end, DEADLINE_S[name])
-            most = server.resident_bytes()
-            attack.join()
-            return {"attack": name, "alone_p50_ms": percentile(alone, 0.5), "alone_p99_ms": percentile(alone, 0.99),
-                    "requests": len(plain), "p50_ms": percentile(plain, 0.5), "p99_ms": percentile(plain, 0.99),
-                    "deadline_s": DEADLINE_S[name], "with_deadline": len(limited) + failed, "not_answered": failed,
-                    "above_idle_mib": (most - idle) >> 20}
-        finally:
-            server.process.kill()
-            server.stop()
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--server", required=True, help="the program")
-    parser.add_argument("--models", required=True, help="the folder of the demo models")
-    parser.add_argument("--seconds", type=float, default=15, help="of each attack")
-    parser.add_argument("--json", help="a file for the results")
-    parser.add_argument("attack", nargs="*", help=", ".join(ATTACKS))
-    options = parser.parse_args()
-    unknown = set(options.attack) - set(ATTACKS)
-    if unknown:
-        parser.error(f"attack is {', '.join(sorted(unknown))}; accepted: {', '.join(ATTACKS)}")
-    os.environ["PATH"] = os.path.dirname(os.path.abspath(options.server)) + os.pathsep + os.environ["PATH"]
-    results = []
-    for name in options.attack or ATTACKS:
-        row = measure(options, name)
-        results.append(row)
-        print(f"{name}: 4 tokens p50 {row['p50_ms']:.0f} ms, p99 {row['p99_ms']:.0f} ms, {row['requests']} requests (alone "
-              f"{row['alone_p50_ms']:.0f}, {row['alone_p99_ms']:.0f}); with {row['deadline_s']} s {row['not_answered']} of "
-              f"{row['with_deadline']} not answered; {row['above_idle_mib']} MiB above idle", flush=True)
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(results, file, indent=1)
-
-
-if __name__ == "__main__":
-    main()
+ATTACKS = (
+    Attack("a burst of long requests", burst, again=True, call=four_tokens, deadline_s=3),
+    Attack("requests that are dropped", dropped, call=four_tokens, deadline_s=10),
+    Attack("requests of a higher priority", priority, again=True, call=four_tokens, deadline_s=4),
+    Attack("all places", all_places, again=True, models=WRITERS + ("embed-en",), make_models=three_writers),
+)
