@@ -147,8 +147,7 @@ TEST(SettingTexts, OfAModel) {
        "with a unit as 64MiB"},
       {{"--model", "m=f,cache_bytes=1125899906842625"},
        "--model 'm=f,cache_bytes=1125899906842625': cache_bytes is '1125899906842625'; accepted: 0 "
-       ", or with a unit as 64MiB"
-       "to 1125899906842624"},
+       "to 1125899906842624, or with a unit as 64MiB"},
       {{"--model", "m=f,prefix_cache=1"},
        "--model 'm=f,prefix_cache=1': prefix_cache is '1'; accepted: true, false"},
       {{"--model", "m=f,speculative_tokens=17"},
