@@ -55,6 +55,13 @@ std::unique_ptr<Connections> AddConnections(const std::shared_ptr<TlsSource>& tl
       tls == nullptr ? grpc::InsecureServerCredentials() : TlsCredentials(tls));
 }
 
+std::string HttpHint(const std::string& http_address) {
+  return http_address.empty()
+             ? "this address speaks gRPC; HTTP is answered at http_listen, which is off"
+             : fmt::format("this address speaks gRPC; HTTP is answered at {} (http_listen)",
+                           http_address);
+}
+
 void LeaveOutReflection(grpc::ServerBuilder& builder) {
   builder.SetOption(std::make_unique<WithoutReflection>());
 }

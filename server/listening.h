@@ -35,6 +35,9 @@ std::unique_ptr<Connections> AddConnections(const std::shared_ptr<TlsSource>& tl
 void LeaveOutReflection(grpc::ServerBuilder& builder);
 // Compressed requests are refused: their size is checked before they are inflated.
 void LeaveOutCompression(grpc::ServerBuilder& builder);
+// What a client is told that speaks HTTP/1.1 to gRPC (AcceptorOptions::http_hint). `http_address`
+// is where HTTP is spoken; empty: nowhere.
+std::string HttpHint(const std::string& http_address);
 // What a client begins with.
 std::string_view FirstBytes(const std::shared_ptr<TlsSource>& tls);
 // `connections` outlives it.

@@ -294,6 +294,7 @@ absl::Status ServerImpl::Accept(const ServerConfig& config) {
       .max_handshakes = tls_ == nullptr ? 0 : config.max_handshakes};
   const auto on_accepting = [this](bool accepting) { health_->SetAccepting(accepting); };
   BEAMLINE_ASSIGN_OR_RETURN(
+      .http_hint = HttpHint(http_address()),
       acceptor_, Acceptor::Start(std::move(address_.sockets), options, HandOverTo(*connections_),
                                  on_accepting, metrics_->connections()));
   if (health_listener_ != nullptr) BEAMLINE_RETURN_IF_ERROR(health_listener_->Accept());

@@ -98,7 +98,8 @@ Acceptor::Acceptor(ListenSockets sockets, const AcceptorOptions& options, HandOv
                       ? std::make_shared<Handshakes>(options.max_handshakes, stats)
                       : nullptr),
       table_(options.max_connections,
-             std::min(options.max_connections, options.max_connections_per_peer)) {}
+             std::min(options.max_connections, options.max_connections_per_peer)),
+      http_farewell_(options.http_hint) {}
 
 Acceptor::~Acceptor() {
   if (!thread_.joinable()) return;
@@ -153,6 +154,7 @@ void Acceptor::Run() {
 int Acceptor::WaitTime(Clock::time_point now) const {
   Clock::time_point due = Clock::time_point::max();
   if (const auto deadline = table_.NextDeadline()) due = *deadline;
+  if (const auto deadline = http_farewell_.NextDeadline()) due = std::min(due, *deadline);
   if (paused_) due = std::min(due, resume_at_);
   if (held_.has_value()) due = std::min(due, hold_until_);
   if (table_.num_handed_over() > 0 || !accepting_) {
@@ -362,8 +364,19 @@ void Acceptor::CloseStranger(int fd, std::string_view begin) {
     protocol_error_.Log(fmt::format(
         "refused a connection of {}: its client speaks TLS, and tls_certificate_file is not set",
         AddressText(address)));
+  } else if (options_.first_bytes == kHttp2Preface && IsPlainHttp(begin)) {
+    protocol_error_.Log(fmt::format("refused a connection of {}: its client speaks HTTP/1.1; {}",
+                                    AddressText(address), options_.http_hint));
+    return AnswerHttp(fd);
   }
   CloseSilent(fd, Refusal::kProtocol);
+}
+
+void Acceptor::AnswerHttp(int fd) {
+  stats_.Count(Refusal::kProtocol);
+  table_.Remove(fd);
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  http_farewell_.Answer(UniqueFd(fd), Clock::now());
 }
 
 void Acceptor::CloseSilent(int fd, Refusal reason) {
@@ -386,6 +399,7 @@ void Acceptor::CloseOverdue(Clock::time_point now) {
        due = table_.NextDeadline()) {
     CloseSilent(*table_.OldestSilent(), Refusal::kTimeout);
   }
+  http_farewell_.CloseOverdue(now);
 }
 
 void Acceptor::Sweep(Clock::time_point now) {

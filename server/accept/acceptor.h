@@ -18,6 +18,7 @@
 #include "server/accept/connection_stats.h"
 #include "server/accept/connection_table.h"
 #include "server/accept/handshakes.h"
+#include "server/accept/http_farewell.h"
 #include "server/accept/listen_socket.h"
 #include "server/accept/peer_floods.h"
 #include "server/accept/rare_error.h"
@@ -45,6 +46,8 @@ struct AcceptorOptions {
   // Whether connections of an address that opens many, or floods, wait for their turn, and what
   // they send is counted by address (peer_floods.h). Handshakes of TLS are paced in any case.
   bool paces_peers = false;
+  // What clients that speak HTTP/1.1 are told, one line. Of kHttp2Preface.
+  std::string http_hint = "this address speaks gRPC";
   // Whether one that was handed over does nothing for its client, so that its place may be a new
   // one's; null: none does. Called on the acceptor's thread.
   std::function<bool(int fd)> is_idle;
@@ -116,6 +119,7 @@ class Acceptor {
   void HandOverReady();
   // Closes a connection that begins with something else than it must.
   void CloseStranger(int fd, std::string_view begin);
+  void AnswerHttp(int fd);
   void CloseSilent(int fd, Refusal reason);
   // Of one that was handed over: its owner sees the end and closes it.
   void EndIdle(int fd);
@@ -153,6 +157,7 @@ class Acceptor {
   Clock::time_point last_ready_;  // HandOverReady
   int num_turns_ = 0;             // of HandOverReady
   PeerFloods floods_;
+  HttpFarewell http_farewell_;
   RareError limit_error_;
   RareError peer_limit_error_;
   RareError accept_error_;

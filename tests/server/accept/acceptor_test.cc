@@ -121,6 +121,34 @@ TEST_F(AcceptorTest, ClosesWhatSpeaksSomethingElse) {
   EXPECT_EQ(num_taken(), 0u);
 }
 
+TEST_F(AcceptorTest, TellsClientsOfHttpWhereTheyAre) {
+  Listen();
+  Start({.http_hint = "this address speaks gRPC, and why not"});
+  const std::string answer =
+      "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n"
+      "Content-Length: 38\r\nConnection: close\r\n\r\nthis address speaks gRPC, and why not\n";
+  // A body that comes later takes nothing of the answer.
+  RawConnection http(port_);
+  ASSERT_TRUE(http.Send("POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n"));
+  ASSERT_TRUE(Eventually([&] { return refused(Refusal::kProtocol) == 1; }));
+  ASSERT_TRUE(http.Send("{}"));
+  EXPECT_EQ(http.ReadAll(), answer);
+  // So many at once are none too many, and none is taken.
+  std::vector<std::unique_ptr<RawConnection>> many;
+  for (size_t i = 0; i < 2 * HttpFarewell::kMost; ++i) {
+    many.push_back(std::make_unique<RawConnection>(port_));
+    ASSERT_TRUE(many.back()->Send("GET / HTTP/1.1\r\nHost: h\r\n\r\n"));
+  }
+  for (const auto& one : many) EXPECT_EQ(one->ReadAll(), answer);
+  EXPECT_EQ(num_taken(), 0u);
+  // What is no request of HTTP is told nothing.
+  RawConnection other(port_);
+  ASSERT_TRUE(other.Send("HELO mail.example.org, and more\r\n"));
+  EXPECT_EQ(other.ReadAll(), "");
+  RawConnection grpc = Speaking();
+  EXPECT_FALSE(grpc.IsClosed(std::chrono::milliseconds(50)));
+}
+
 TEST_F(AcceptorTest, HandsOverHandshakesOfTls) {
   Listen();
   Start({.first_bytes = kTlsHandshake});

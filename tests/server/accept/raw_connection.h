@@ -52,6 +52,17 @@ class RawConnection {
     std::array<char, 256> bytes;
     return Wait(timeout) && recv(fd_, bytes.data(), bytes.size(), 0) > 0;
   }
+  // All that the other end sends until it ends, within ten seconds.
+  std::string ReadAll() {
+    std::string all;
+    std::array<char, 256> bytes;
+    while (Wait(std::chrono::seconds(10))) {
+      const ssize_t size = recv(fd_, bytes.data(), bytes.size(), 0);
+      if (size <= 0) break;
+      all.append(bytes.data(), static_cast<size_t>(size));
+    }
+    return all;
+  }
   // Whether the other end closes within the time. Reads what it sends before.
   bool IsClosed(std::chrono::milliseconds timeout = std::chrono::seconds(10)) {
     const auto until = std::chrono::steady_clock::now() + timeout;
