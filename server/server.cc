@@ -31,6 +31,7 @@
 #include "server/inference_service.h"
 #include "server/listening.h"
 #include "server/metrics/metrics_endpoint.h"
+#include "server/metrics/scraper.h"
 #include "server/model_directory.h"
 #include "server/model_log.h"
 #include "server/models_service.h"
@@ -100,6 +101,7 @@ class ServerImpl final : public Server {
     metrics_->SetEngine(nullptr);
     acceptor_.reset();
     http_listener_.reset();
+    scraper_.reset();  // reads the engine
     EndAdmin();
     health_listener_.reset();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
@@ -175,6 +177,7 @@ class ServerImpl final : public Server {
   std::unique_ptr<Connections> connections_;
   std::unique_ptr<Health> health_;
   std::unique_ptr<Acceptor> acceptor_;
+  std::unique_ptr<Scraper> scraper_;  // of http_listener_'s /metrics; null: there is none
   std::unique_ptr<HttpListener> http_listener_;
   std::unique_ptr<MetricsEndpoint> metrics_endpoint_;
   std::string metrics_url_;
@@ -291,10 +294,10 @@ absl::Status ServerImpl::Accept(const ServerConfig& config) {
       .first_bytes = FirstBytes(tls_),
       .watches_floods = tls_ == nullptr,
       .paces_peers = true,
+      .http_hint = HttpHint(http_address()),
       .max_handshakes = tls_ == nullptr ? 0 : config.max_handshakes};
   const auto on_accepting = [this](bool accepting) { health_->SetAccepting(accepting); };
   BEAMLINE_ASSIGN_OR_RETURN(
-      .http_hint = HttpHint(http_address()),
       acceptor_, Acceptor::Start(std::move(address_.sockets), options, HandOverTo(*connections_),
                                  on_accepting, metrics_->connections()));
   if (health_listener_ != nullptr) BEAMLINE_RETURN_IF_ERROR(health_listener_->Accept());
@@ -350,10 +353,18 @@ absl::Status ServerImpl::ListenForHttp(const ServerConfig& config) {
   if (config.http_listen == "off") return absl::OkStatus();
   BEAMLINE_ASSIGN_OR_RETURN(OpenAddress address, ListenAt("http_listen", config.http_listen));
   if (tls_ == nullptr) WarnOfPlainText("http_listen", address);
-  BEAMLINE_ASSIGN_OR_RETURN(http_listener_,
-                            HttpListener::Start(
-                                config, std::move(address), tls_, services_,
-                                [this] { return health_->IsServing(); }, metrics_->http()));
+  OperatorPages pages{.version = IsListed(config.http_paths, "version")};
+  if (IsListed(config.http_paths, "metrics")) {
+    metrics_->SetEngine(engine_.get());
+    scraper_ = std::make_unique<Scraper>(metrics_);
+    pages.scrape = [this](const std::shared_ptr<Exchange>& exchange) {
+      scraper_->Answer(exchange);
+    };
+  }
+  BEAMLINE_ASSIGN_OR_RETURN(http_listener_, HttpListener::Start(
+                                                config, std::move(address), tls_, services_,
+                                                [this] { return health_->IsServing(); },
+                                                std::move(pages), metrics_->http()));
   return absl::OkStatus();
 }
 

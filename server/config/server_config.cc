@@ -169,6 +169,12 @@ std::vector<Setting> AddressSettings(ServerConfig& c) {
        .help = "address of OpenAI's API over HTTP/1.1",
        .is_address = true,
        .is_own_address = true},
+      {.name = "http_paths",
+       .value = &c.http_paths,
+       .choices = {"metrics", "version"},
+       .help = "paths that http_listen answers beside OpenAI's API: metrics, /metrics as "
+               "metrics_listen has it; version, /version",
+       .is_list = true},
       {.name = "admin_listen",
        .value = &c.admin_listen,
        .choices = {"off"},

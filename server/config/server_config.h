@@ -18,6 +18,7 @@ struct ServerConfig {
   std::string listen = "127.0.0.1:50051";          // host:port of gRPC; port 0: any free one
   std::string metrics_listen = "127.0.0.1:50052";  // host:port of /metrics; "off": none
   std::string http_listen = "off";                 // host:port of OpenAI's API
+  std::string http_paths;                          // that it answers beside: metrics, version
   std::string admin_listen = "off";                // host:port of LoadModel and UnloadModel
   std::string health_listen = "off";               // host:port of health alone, in plain text
   std::string tls_certificate_file;                // PEM, for gRPC's listeners; empty: no TLS

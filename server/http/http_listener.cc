@@ -24,9 +24,11 @@ HttpOptions OptionsOf(const ServerConfig& config) {
 
 absl::StatusOr<std::unique_ptr<HttpListener>> HttpListener::Start(
     const ServerConfig& config, OpenAddress address, std::shared_ptr<TlsSource> tls,
-    ServiceContext& services, std::function<bool()> is_serving, HttpStats& stats) {
-  std::unique_ptr<HttpListener> listener(new HttpListener(
-      config, std::move(address), tls != nullptr, services, std::move(is_serving), stats));
+    ServiceContext& services, std::function<bool()> is_serving, OperatorPages pages,
+    HttpStats& stats) {
+  std::unique_ptr<HttpListener> listener(
+      new HttpListener(config, std::move(address), tls != nullptr, services, std::move(is_serving),
+                       std::move(pages), stats));
   BEAMLINE_ASSIGN_OR_RETURN(
       listener->connections_,
       HttpConnections::Start(OptionsOf(config), listener->handler_, stats, std::move(tls)));
@@ -35,14 +37,14 @@ absl::StatusOr<std::unique_ptr<HttpListener>> HttpListener::Start(
 
 HttpListener::HttpListener(const ServerConfig& config, OpenAddress address, bool has_tls,
                            ServiceContext& services, std::function<bool()> is_serving,
-                           HttpStats& stats)
+                           OperatorPages pages, HttpStats& stats)
     : address_(std::move(address)),
       stats_(stats),
       acceptor_options_{.max_connections_per_peer = config.max_connections_per_peer,
                         .handshake_timeout = milliseconds(config.handshake_timeout_ms),
                         .first_bytes = has_tls ? kTlsHandshake : kAnyByte,
                         .max_handshakes = has_tls ? config.max_handshakes : 0},
-      handler_(services, std::move(is_serving)) {
+      handler_(services, std::move(is_serving), std::move(pages)) {
   acceptor_options_.is_idle = [this](int fd) { return connections_->IsIdle(fd); };
 }
 

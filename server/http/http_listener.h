@@ -21,9 +21,12 @@ class HttpListener {
  public:
   // `is_serving` says what /health answers; any thread. Services and stats outlive the listener.
   // UNAVAILABLE without descriptors for its threads.
-  static absl::StatusOr<std::unique_ptr<HttpListener>> Start(
-      const ServerConfig& config, OpenAddress address, std::shared_ptr<TlsSource> tls,
-      ServiceContext& services, std::function<bool()> is_serving, HttpStats& stats);
+  static absl::StatusOr<std::unique_ptr<HttpListener>> Start(const ServerConfig& config,
+                                                             OpenAddress address,
+                                                             std::shared_ptr<TlsSource> tls,
+                                                             ServiceContext& services,
+                                                             std::function<bool()> is_serving,
+                                                             OperatorPages pages, HttpStats& stats);
   // Ends what runs, cancelled.
   ~HttpListener();
 
@@ -38,7 +41,8 @@ class HttpListener {
 
  private:
   HttpListener(const ServerConfig& config, OpenAddress address, bool has_tls,
-               ServiceContext& services, std::function<bool()> is_serving, HttpStats& stats);
+               ServiceContext& services, std::function<bool()> is_serving, OperatorPages pages,
+               HttpStats& stats);
 
   OpenAddress address_;
   HttpStats& stats_;

@@ -1,9 +1,9 @@
 #include "server/http/openai_handler.h"
 
-#include <array>
 #include <set>
 #include <utility>
 
+#include "base/build_info.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -20,45 +20,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-enum class Endpoint : uint8_t { kCompletions, kChat, kEmbeddings, kModels, kModel, kHealth };
-
-struct Route {
-  std::string_view path;  // one that ends with a slash is the beginning of many
-  std::string_view method;
-  Endpoint endpoint;
-  std::optional<Right> right;  // nothing: everybody may, whoever he is
-  Rpc rpc = Rpc::kGenerate;    // which it is like, where there is a right to it
-};
-
 constexpr std::string_view kModelPath = "/v1/models/";
-constexpr std::array<Route, 7> kRoutes = {
-    {{"/v1/completions", "POST", Endpoint::kCompletions, Right::kInference, Rpc::kGenerate},
-     {"/v1/chat/completions", "POST", Endpoint::kChat, Right::kInference, Rpc::kGenerate},
-     {"/v1/embeddings", "POST", Endpoint::kEmbeddings, Right::kInference, Rpc::kEncode},
-     {"/v1/models", "GET", Endpoint::kModels, Right::kAny, Rpc::kListModels},
-     {kModelPath, "GET", Endpoint::kModel, Right::kAny, Rpc::kGetModel},
-     {"/health", "GET", Endpoint::kHealth, std::nullopt},
-     {"/v1/health", "GET", Endpoint::kHealth, std::nullopt}}};
-
-const Route* FindRoute(std::string_view path) {
-  for (const Route& route : kRoutes) {
-    const bool is_beginning = route.path.ends_with('/');
-    if (is_beginning ? path.size() > route.path.size() && path.starts_with(route.path)
-                     : path == route.path) {
-      return &route;
-    }
-  }
-  return nullptr;
-}
-
-std::string Paths() {
-  std::set<std::string> paths;
-  for (const Route& route : kRoutes) {
-    paths.insert(fmt::format("{} {}{}", route.method, route.path,
-                             route.path.ends_with('/') ? "{model}" : ""));
-  }
-  return fmt::format("{}", fmt::join(paths, ", "));
-}
 
 // A page in a browser may send other types to any address without asking it.
 std::optional<HttpAnswer> CheckType(const HttpRequest& request) {
@@ -79,8 +41,69 @@ std::optional<HttpAnswer> CheckType(const HttpRequest& request) {
 
 }  // namespace
 
-OpenAiHandler::OpenAiHandler(ServiceContext& services, std::function<bool()> is_serving)
-    : services_(services), is_serving_(std::move(is_serving)), started_(NowInSeconds()) {}
+enum class OpenAiHandler::Endpoint : uint8_t {
+  kCompletions,
+  kChat,
+  kEmbeddings,
+  kModels,
+  kModel,
+  kHealth,
+  kMetrics,
+  kVersion
+};
+
+struct OpenAiHandler::Route {
+  std::string_view path;  // one that ends with a slash is the beginning of many
+  std::string_view method;
+  Endpoint endpoint;
+  std::optional<Right> right;  // nothing: needs no identity
+  Rpc rpc = Rpc::kGenerate;    // which it is like, where there is a right to it
+};
+
+const OpenAiHandler::Route OpenAiHandler::kRoutes[] = {
+    {"/v1/completions", "POST", Endpoint::kCompletions, Right::kInference, Rpc::kGenerate},
+    {"/v1/chat/completions", "POST", Endpoint::kChat, Right::kInference, Rpc::kGenerate},
+    {"/v1/embeddings", "POST", Endpoint::kEmbeddings, Right::kInference, Rpc::kEncode},
+    {"/v1/models", "GET", Endpoint::kModels, Right::kAny, Rpc::kListModels},
+    {kModelPath, "GET", Endpoint::kModel, Right::kAny, Rpc::kGetModel},
+    {"/metrics", "GET", Endpoint::kMetrics, Right::kAny, Rpc::kListModels},
+    {"/version", "GET", Endpoint::kVersion, Right::kAny, Rpc::kListModels},
+    {"/health", "GET", Endpoint::kHealth, std::nullopt},
+    {"/v1/health", "GET", Endpoint::kHealth, std::nullopt}};
+
+OpenAiHandler::OpenAiHandler(ServiceContext& services, std::function<bool()> is_serving,
+                             OperatorPages pages)
+    : services_(services),
+      is_serving_(std::move(is_serving)),
+      pages_(std::move(pages)),
+      started_(NowInSeconds()) {}
+
+bool OpenAiHandler::IsOn(const Route& route) const {
+  if (route.endpoint == Endpoint::kMetrics) return pages_.scrape != nullptr;
+  return route.endpoint != Endpoint::kVersion || pages_.version;
+}
+
+const OpenAiHandler::Route* OpenAiHandler::FindRoute(std::string_view path) const {
+  for (const Route& route : kRoutes) {
+    if (!IsOn(route)) continue;
+    const bool is_beginning = route.path.ends_with('/');
+    if (is_beginning ? path.size() > route.path.size() && path.starts_with(route.path)
+                     : path == route.path) {
+      return &route;
+    }
+  }
+  return nullptr;
+}
+
+std::string OpenAiHandler::Paths() const {
+  std::set<std::string> paths;
+  for (const Route& route : kRoutes) {
+    if (!IsOn(route)) continue;
+    paths.insert(fmt::format("{} {}{}", route.method, route.path,
+                             route.path.ends_with('/') ? "{model}" : ""));
+  }
+  return fmt::format("{}", fmt::join(paths, ", "));
+}
 
 std::optional<HttpAnswer> OpenAiHandler::CheckHead(HttpRequest& request) {
   const Route* route = FindRoute(request.path);
@@ -132,6 +155,12 @@ void OpenAiHandler::Handle(const std::shared_ptr<Exchange>& exchange) {
           Unescape(std::string_view(exchange->request().path).substr(kModelPath.size())));
     case Endpoint::kHealth:
       return TellHealth(*exchange);
+    case Endpoint::kMetrics:
+      return pages_.scrape(exchange);
+    case Endpoint::kVersion: {
+      const ordered_json version = {{"version", ThisBuild().version}};
+      return exchange->Answer({.body = version.dump()}, nullptr);
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 // OpenAI's API: which path is which call, and who may make it.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -12,16 +13,32 @@
 
 namespace beamline {
 
+// Paths beside OpenAI's API, by the setting http_paths.
+struct OperatorPages {
+  bool version = false;
+  // Answers a scrape; any thread. Null: there is no /metrics.
+  std::function<void(const std::shared_ptr<Exchange>&)> scrape;
+};
+
 class OpenAiHandler final : public HttpHandler {
  public:
   // `is_serving` says what /health answers; any thread. `services` outlives the handler.
-  OpenAiHandler(ServiceContext& services, std::function<bool()> is_serving);
+  OpenAiHandler(ServiceContext& services, std::function<bool()> is_serving, OperatorPages pages);
 
   std::optional<HttpAnswer> CheckHead(HttpRequest& request) override;
   void Handle(const std::shared_ptr<Exchange>& exchange) override;
   HttpAnswer Fault(int status, const std::string& message) override;
 
  private:
+  enum class Endpoint : uint8_t;
+  struct Route;
+
+  static const Route kRoutes[];
+  bool IsOn(const Route& route) const;
+  // Null where the path is none of this server's.
+  const Route* FindRoute(std::string_view path) const;
+  // Of all routes, for errors.
+  std::string Paths() const;
   std::shared_ptr<CallState> StateOf(Exchange& exchange, Rpc rpc) const;
   void ListModels(Exchange& exchange);
   void GetModel(Exchange& exchange, std::string_view name);
@@ -30,6 +47,7 @@ class OpenAiHandler final : public HttpHandler {
 
   ServiceContext& services_;
   const std::function<bool()> is_serving_;
+  const OperatorPages pages_;
   const int64_t started_;  // seconds since 1970
 };
 

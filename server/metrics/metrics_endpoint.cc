@@ -1,29 +1,21 @@
 #include "server/metrics/metrics_endpoint.h"
 
 #include <chrono>
-#include <iterator>
-#include <mutex>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "base/status.h"
-#include "base/worker_pool.h"
 #include "fmt/format.h"
-#include "prometheus/counter.h"
-#include "prometheus/registry.h"
-#include "prometheus/summary.h"
-#include "prometheus/text_serializer.h"
 #include "server/accept/acceptor.h"
 #include "server/accept/descriptors.h"
 #include "server/accept/listen_socket.h"
 #include "server/http/connections.h"
+#include "server/metrics/scraper.h"
 
 namespace beamline {
 namespace {
 
 using std::chrono::milliseconds;
-using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kUnacknowledged{20000};  // of a scraper that has vanished
 // From a connection's first byte, or none, to a whole request.
@@ -45,12 +37,11 @@ HttpOptions Options() {
   return options;
 }
 
-// Answers what is asked. A scrape answers all that have come before it begins, so that many who ask
-// at once cost as much as one.
-class Scrapes final : public HttpHandler {
+// Takes /metrics alone.
+class MetricsHandler final : public HttpHandler {
  public:
-  explicit Scrapes(std::shared_ptr<prometheus::Collectable> metrics)
-      : metrics_(std::move(metrics)) {}
+  explicit MetricsHandler(std::shared_ptr<prometheus::Collectable> metrics)
+      : scraper_(std::move(metrics)) {}
 
   std::optional<HttpAnswer> CheckHead(HttpRequest& request) override {
     if (request.path != "/metrics") return Fault(404, "accepted: /metrics");
@@ -60,76 +51,25 @@ class Scrapes final : public HttpHandler {
     return answer;
   }
 
-  void Handle(const std::shared_ptr<Exchange>& exchange) override {
-    {
-      std::lock_guard lock(mutex_);
-      waiting_.push_back(exchange);
-      if (waiting_.size() > 1) return;
-    }
-    thread_.Post([this] { Scrape(); });
-  }
+  void Handle(const std::shared_ptr<Exchange>& exchange) override { scraper_.Answer(exchange); }
 
   HttpAnswer Fault(int status, const std::string& message) override {
     return {.status = status, .body = message + "\n", .content_type = "text/plain; charset=utf-8"};
   }
 
  private:
-  void Scrape() {
-    std::vector<std::shared_ptr<Exchange>> asking;
-    {
-      std::lock_guard lock(mutex_);
-      asking = std::move(waiting_);
-      waiting_.clear();
-    }
-    const auto begin = Clock::now();
-    std::vector<prometheus::MetricFamily> families = metrics_->Collect();
-    std::vector<prometheus::MetricFamily> own = registry_.Collect();
-    std::move(own.begin(), own.end(), std::back_inserter(families));
-    const std::string text = serializer_.Serialize(families);
-    for (const auto& exchange : asking) {
-      scrapes_.Increment();
-      bytes_.Increment(static_cast<double>(text.size()));
-      exchange->Answer({.body = text, .content_type = "text/plain; version=0.0.4; charset=utf-8"},
-                       nullptr);
-      const std::chrono::duration<double, std::micro> time = Clock::now() - begin;
-      times_.Observe(time.count());
-    }
-  }
-
-  const std::shared_ptr<prometheus::Collectable> metrics_;
-  const prometheus::TextSerializer serializer_;
-  // Named as prometheus-cpp's own server names them.
-  prometheus::Registry registry_;
-  prometheus::Counter& bytes_ = prometheus::BuildCounter()
-                                    .Name("exposer_transferred_bytes_total")
-                                    .Help("Transferred bytes to metrics services")
-                                    .Register(registry_)
-                                    .Add({});
-  prometheus::Counter& scrapes_ = prometheus::BuildCounter()
-                                      .Name("exposer_scrapes_total")
-                                      .Help("Number of times metrics were scraped")
-                                      .Register(registry_)
-                                      .Add({});
-  prometheus::Summary& times_ =
-      prometheus::BuildSummary()
-          .Name("exposer_request_latencies")
-          .Help("Latencies of serving scrape requests, in microseconds")
-          .Register(registry_)
-          .Add({}, prometheus::Summary::Quantiles{{0.5, 0.05}, {0.9, 0.01}, {0.99, 0.001}});
-  std::mutex mutex_;
-  std::vector<std::shared_ptr<Exchange>> waiting_;  // guarded by mutex_
-  WorkerPool thread_{1};
+  Scraper scraper_;
 };
 
 class Endpoint final : public MetricsEndpoint {
  public:
   explicit Endpoint(std::shared_ptr<prometheus::Collectable> metrics)
-      : scrapes_(std::move(metrics)) {}
+      : handler_(std::move(metrics)) {}
 
   absl::Status Start(ListenSockets sockets) {
     port_ = sockets.port;
     BEAMLINE_ASSIGN_OR_RETURN(connections_,
-                              HttpConnections::Start(Options(), scrapes_, stats_, nullptr));
+                              HttpConnections::Start(Options(), handler_, stats_, nullptr));
     const AcceptorOptions options = {
         .max_connections = SidePlaces(),
         .max_connections_per_peer = SidePlacesOfPeer(),
@@ -148,7 +88,7 @@ class Endpoint final : public MetricsEndpoint {
  private:
   int port_ = 0;
   HttpStats stats_;
-  Scrapes scrapes_;
+  MetricsHandler handler_;
   std::unique_ptr<HttpConnections> connections_;
   std::unique_ptr<Acceptor> acceptor_;
 };

@@ -10,6 +10,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/escaping.h"
+#include "base/build_info.h"
 #include "base/field_error.h"
 #include "tests/server/http/http_fixture.h"
 
@@ -336,6 +337,30 @@ TEST_F(HttpServiceTest, AClientThatGoesEndsItsWork) {
   const FakeRequest first = engine_->WaitForRequest(0);
   whole.Close();
   EXPECT_TRUE(engine_->WaitForCancels(1));
+TEST_F(HttpServiceTest, HasMetricsAndVersionOnRequest) {
+  ServeHttp();
+  EXPECT_EQ(Get("/metrics").status, 404);
+  const HttpReply none = Get("/version");
+  EXPECT_EQ(none.status, 404);
+  EXPECT_THAT(none.error("message"), testing::Not(HasSubstr("/metrics")));
+  ServerConfig config;
+  config.http_paths = "version";
+  ServeHttp(config);
+  EXPECT_EQ(Get("/version").json(), json({{"version", ThisBuild().version}}));
+  EXPECT_EQ(Get("/metrics").status, 404);
+  config.http_paths = "metrics, version";
+  ServeHttp(config);
+  HttpClient client(port_);
+  for (int i = 0; i < 3; ++i) {
+    const HttpReply metrics = client.Get("/metrics");
+    EXPECT_EQ(metrics.status, 200);
+    EXPECT_EQ(metrics.headers.at("content-type"), "text/plain; version=0.0.4; charset=utf-8");
+    EXPECT_THAT(metrics.body, HasSubstr("\nbeamline_http_answers_total{"));
+  }
+  EXPECT_EQ(client.Post("/metrics", "").status, 405);
+  EXPECT_THAT(Get("/").error("message"), HasSubstr("GET /metrics"));
+}
+
   engine_->Finish(first, absl::CancelledError("cancelled"));
   HttpClient stream(port_);
   stream.Send(HttpClient::Format("POST", "/v1/completions", kStream));
