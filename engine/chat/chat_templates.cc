@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "base/field_error.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -119,6 +120,18 @@ absl::StatusOr<std::string> ReadTemplate(const CheckpointPath& path) {
   return ReadWholeFile(path, static_cast<int64_t>(jinja::Template::kMostBytes));
 }
 
+// Whether the text has this word, which is not a part of a longer name.
+bool HasName(std::string_view text, std::string_view name) {
+  const auto is_of_name = [&](size_t at) {
+    return at < text.size() &&
+           (absl::ascii_isalnum(static_cast<unsigned char>(text[at])) || text[at] == '_');
+  };
+  for (size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
+    if ((at == 0 || !is_of_name(at - 1)) && !is_of_name(at + name.size())) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 size_t ChatBytes(const Chat& chat) {
@@ -132,7 +145,9 @@ size_t ChatBytes(const Chat& chat) {
 }
 
 void ChatTemplates::Add(const std::string& name, std::string source, std::string_view text) {
-  templates_.insert_or_assign(name, Named{std::move(source), jinja::Template::Parse(text)});
+  templates_.insert_or_assign(
+      name, Named{std::move(source), HasName(text, "tools"), HasName(text, "documents"),
+                  jinja::Template::Parse(text)});
 }
 
 absl::StatusOr<ChatTemplates> ChatTemplates::Load(const CheckpointPath& folder) {
@@ -219,6 +234,22 @@ absl::StatusOr<const ChatTemplates::Named*> ChatTemplates::Choose(const Chat& ch
         Shorten(found->second.source), std::string(found->second.parsed.status().message())));
   }
   return &found->second;
+}
+
+absl::Status ChatTemplates::CheckRead(const Chat& chat, std::string_view field) const {
+  BEAMLINE_ASSIGN_OR_RETURN(const Named* named, Choose(chat, field));
+  const auto check = [&](bool is_read, const std::string& json,
+                         std::string_view name) -> absl::Status {
+    if (is_read || json.empty()) return absl::OkStatus();
+    const std::string path = fmt::format("{}.{}_json", field, name);
+    BEAMLINE_ASSIGN_OR_RETURN(const Value list, ReadObjects(path, json));
+    if (jinja::Items(list).empty()) return absl::OkStatus();
+    return FieldError(
+        path, fmt::format("a list of {}", jinja::Items(list).size()),
+        fmt::format("none: the chat template ({}) does not read {}", Shorten(named->source), name));
+  };
+  BEAMLINE_RETURN_IF_ERROR(check(named->has_tools, chat.tools_json, "tools"));
+  return check(named->has_documents, chat.documents_json, "documents");
 }
 
 absl::StatusOr<std::string> ChatTemplates::Render(const Chat& chat, std::string_view field) const {

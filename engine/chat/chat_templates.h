@@ -35,12 +35,17 @@ class ChatTemplates {
   // The text of a conversation. INVALID_ARGUMENT naming the field, below `field`, that is not what
   // it should be, or what the template makes of it; FAILED_PRECONDITION when the template is not
   // served; that of a StopCheck of the thread (base/stop_check.h) when it ends the rendering.
-  // REQUIRES: !empty().
+  // What the template does not read changes nothing. REQUIRES: !empty().
   absl::StatusOr<std::string> Render(const Chat& chat, std::string_view field) const;
+
+  // INVALID_ARGUMENT naming tools or documents that the conversation has and its template does not
+  // mention, so that the model would never see them. REQUIRES: !empty().
+  absl::Status CheckRead(const Chat& chat, std::string_view field) const;
 
  private:
   struct Named {
-    std::string source;  // the file that it is of
+    std::string source;                             // the file that it is of
+    bool has_tools = false, has_documents = false;  // the names of these variables
     absl::StatusOr<jinja::Template> parsed;
   };
 

@@ -254,7 +254,9 @@ absl::StatusOr<TokenIds> TokenizePrompt(std::string_view field, const Prompt& pr
     std::string rendered;
     EncodeTextOptions options = asked;
     if (const auto* chat = std::get_if<Chat>(&prompt)) {
-      BEAMLINE_ASSIGN_OR_RETURN(rendered, model.chat->Render(*chat, fmt::format("{}.chat", field)));
+      const std::string chat_field = fmt::format("{}.chat", field);
+      BEAMLINE_RETURN_IF_ERROR(model.chat->CheckRead(*chat, chat_field));
+      BEAMLINE_ASSIGN_OR_RETURN(rendered, model.chat->Render(*chat, chat_field));
       options.add_special_tokens = false;  // the template has written those that there are
     }
     const std::string& text =

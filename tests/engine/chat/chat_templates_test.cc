@@ -197,6 +197,40 @@ TEST(ChatTemplatesTest, FilesOfOtherShapesAreRefused) {
   EXPECT_THAT(fault(), HasSubstr("chat_template.jinja"));
 }
 
+TEST(ChatTemplatesTest, ToldOfToolsThatTheyDoNotRead) {
+  const Folder folder;
+  folder.Add("chat_template.jinja", "{% if builtin_tools %}{{ my_tools }}{% endif %}");
+  folder.Add("additional_chat_templates/rag.jinja", "{% for d in documents %}{{ d }}{% endfor %}");
+  folder.Add("additional_chat_templates/both.jinja", "{{ tools }}{{documents}}");
+  const ChatTemplates templates = Load(folder);
+  Chat chat = Ask();
+  EXPECT_TRUE(templates.CheckRead(chat, "c").ok());
+  chat.tools_json = chat.documents_json = "[]";
+  EXPECT_TRUE(templates.CheckRead(chat, "c").ok());
+  chat.tools_json = "[{}, {}]";
+  const absl::Status status = templates.CheckRead(chat, "c");
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(),
+            "c.tools_json is a list of 2; accepted: none: the chat template (chat_template.jinja) "
+            "does not read tools");
+  chat.template_name = "rag";
+  EXPECT_FALSE(templates.CheckRead(chat, "c").ok());
+  chat.tools_json = "";
+  chat.documents_json = "[{}]";
+  EXPECT_TRUE(templates.CheckRead(chat, "c").ok());
+  chat.template_name = "default";
+  EXPECT_EQ(templates.CheckRead(chat, "c").message(),
+            "c.documents_json is a list of 1; accepted: none: the chat template "
+            "(chat_template.jinja) does not read documents");
+  chat.tools_json = "[{}]";
+  chat.template_name = "both";
+  EXPECT_TRUE(templates.CheckRead(chat, "c").ok());
+  chat.tools_json = "[1]";
+  EXPECT_TRUE(templates.CheckRead(chat, "c").ok());  // for Render to tell
+  chat.template_name = "default";
+  EXPECT_FALSE(templates.CheckRead(chat, "c").ok());
+}
+
 TEST(ChatTemplatesTest, FieldsAreNamed) {
   const Folder folder;
   folder.Add("chat_template.jinja", "{{ messages[0].content }}{{ messages[0].k }}{{ v }}");
