@@ -129,9 +129,10 @@ absl::Status CompletionCall::Submit(size_t index, const v1::GenerateRequest& mes
 absl::Status CompletionCall::PrepareLogprobs(Item& item) {
   BEAMLINE_ASSIGN_OR_RETURN(const auto tokenizer,
                             services_.engine.FindTokenizer(item.answer.model));
+  const auto texts = std::make_shared<const TokenTexts>(tokenizer);
   for (int32_t i = 0; i < request_.n; ++i) {
-    item.logprobs.push_back(
-        std::make_unique<LogprobsWriter>(tokenizer, request_.skip_special_tokens));
+    item.logprobs.push_back(is_chat_ ? MakeChatLogprobs(texts)
+                                     : MakeCompletionLogprobs(texts, request_.skip_special_tokens));
   }
   return absl::OkStatus();
 }
@@ -231,7 +232,8 @@ int64_t CompletionCall::ChoiceIndex(size_t item, int64_t sequence) const {
   return static_cast<int64_t>(item) * request_.n + sequence;
 }
 
-ordered_json CompletionCall::NoUsageYet() const {
+ordered_json CompletionCall::UsageYet() const {
+  if (request_.continuous_usage) return UsageSoFarJson(num_generated_);
   return request_.include_usage ? ordered_json(nullptr)
                                 : ordered_json(ordered_json::value_t::discarded);
 }
@@ -257,9 +259,8 @@ void CompletionCall::AnswerWhole() {
       }
       const int64_t choice = ChoiceIndex(i, s);
       ordered_json finish = FinishText(sequence.finish_reason());
-      choices.push_back(
-          is_chat_ ? MessageJson(choice, sequence.text(), std::move(finish))
-                   : ChoiceJson(choice, sequence.text(), std::move(logprobs), std::move(finish)));
+      choices.push_back((is_chat_ ? MessageJson : ChoiceJson)(
+          choice, sequence.text(), std::move(logprobs), std::move(finish)));
     }
   }
   HttpAnswer answer{.body = CompletionJson(head_, std::move(choices), UsageJson(usages_))};
@@ -284,6 +285,7 @@ void CompletionCall::GivePlacesBefore(int64_t answer_bytes) {
 std::string CompletionCall::DeltaEvent(size_t index, GenerateDelta delta) {
   Item& item = *items_[index];
   const int32_t sequence = delta.sequence;
+  num_generated_ += static_cast<int64_t>(delta.ids.size());
   const v1::SequenceDelta message = ToMessage(std::move(delta), item.answer);
   ordered_json logprobs;
   if (request_.logprobs.has_value()) {
@@ -299,13 +301,13 @@ ordered_json CompletionCall::PartJson(size_t index, int64_t sequence, const std:
   const int64_t choice = ChoiceIndex(index, sequence);
   if (!is_chat_) return ChoiceJson(choice, text, std::move(logprobs), std::move(finish_reason));
   const bool is_first = items_[index]->begun.insert(sequence).second;
-  return MessageDeltaJson(choice, text, is_first, std::move(finish_reason));
+  return MessageDeltaJson(choice, text, is_first, std::move(logprobs), std::move(finish_reason));
 }
 
 std::string CompletionCall::ChoiceEvent(ordered_json choice) const {
   ordered_json choices = ordered_json::array();
   choices.push_back(std::move(choice));
-  return Event(CompletionJson(head_, std::move(choices), NoUsageYet()));
+  return Event(CompletionJson(head_, std::move(choices), UsageYet()));
 }
 
 absl::StatusOr<std::string> CompletionCall::LastEvents(size_t& failed) {

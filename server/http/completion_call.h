@@ -20,6 +20,7 @@
 #include "server/calls/delta_buffer.h"
 #include "server/calls/methods.h"
 #include "server/http/exchange.h"
+#include "server/http/logprobs_writer.h"
 #include "server/http/openai_answer.h"
 #include "server/http/openai_request.h"
 
@@ -88,7 +89,8 @@ class CompletionCall final : public std::enable_shared_from_this<CompletionCall>
   void Fail(size_t index, const absl::Status& status, std::string events = "");
   void SendError();
   int64_t ChoiceIndex(size_t item, int64_t sequence) const;
-  nlohmann::ordered_json NoUsageYet() const;
+  // What an event before the last says of usage.
+  nlohmann::ordered_json UsageYet() const;
 
   ServiceContext& services_;
   const std::shared_ptr<Exchange> exchange_;
@@ -99,6 +101,7 @@ class CompletionCall final : public std::enable_shared_from_this<CompletionCall>
   std::vector<std::unique_ptr<Item>> items_;  // at least one from Start on; all once submitted_
   std::vector<v1::Usage> usages_;             // of those that have ended
   bool has_begun_ = false;                    // a piece of the stream has been sent
+  int64_t num_generated_ = 0;                 // tokens that the stream's events have told
   size_t num_submitted_ = 0;                  // prompts that the engine has
 
   std::mutex mutex_;        // guards all below, and items' handle, waiting and result

@@ -1,6 +1,5 @@
 #include "server/http/openai_answer.h"
 
-#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <iterator>
@@ -18,52 +17,7 @@ std::string Dump(const ordered_json& json) {
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-int64_t CountCharacters(const std::string& text) {
-  return std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; });
-}
-
 }  // namespace
-
-std::string LogprobsWriter::Append(int32_t id) {
-  std::string text = decoder_->Append(id);
-  tokens_.push_back(text.empty() && tokenizer_->IsSpecial(id) ? tokenizer_->TokenText(id) : text);
-  offsets_.push_back(offset_);
-  offset_ += CountCharacters(text);
-  return tokens_.back().get<std::string>();
-}
-
-std::string LogprobsWriter::TextOf(int32_t id) const {
-  const auto text = tokenizer_->Decode(std::span(&id, 1), /*skip_special_tokens=*/false);
-  return text.ok() && !text->empty() ? *text : tokenizer_->TokenText(id);
-}
-
-void LogprobsWriter::AddFirst(int32_t id) {
-  Append(id);
-  chosen_.push_back(nullptr);
-  top_.push_back(nullptr);
-}
-
-void LogprobsWriter::Add(const v1::PositionLogprobs& position) {
-  const int32_t id = position.chosen().id();
-  const std::string text = Append(id);
-  chosen_.push_back(position.chosen().logprob());
-  ordered_json top = ordered_json::object();
-  top[text] = position.chosen().logprob();
-  for (const v1::TokenLogprob& one : position.top()) {
-    if (one.id() == id) continue;
-    const std::string other = TextOf(one.id());
-    if (!top.contains(other)) top[other] = one.logprob();
-  }
-  top_.push_back(std::move(top));
-}
-
-ordered_json LogprobsWriter::Take() {
-  ordered_json taken = {{"tokens", std::exchange(tokens_, ordered_json::array())},
-                        {"token_logprobs", std::exchange(chosen_, ordered_json::array())},
-                        {"top_logprobs", std::exchange(top_, ordered_json::array())},
-                        {"text_offset", std::exchange(offsets_, ordered_json::array())}};
-  return taken;
-}
 
 ordered_json FinishText(v1::FinishReason reason) {
   switch (reason) {
@@ -92,6 +46,12 @@ ordered_json UsageJson(const std::vector<v1::Usage>& usages) {
           {"prompt_tokens_details", {{"cached_tokens", cached}}}};
 }
 
+ordered_json UsageSoFarJson(int64_t generated_tokens) {
+  return {{"prompt_tokens", nullptr},
+          {"completion_tokens", generated_tokens},
+          {"total_tokens", nullptr}};
+}
+
 ordered_json ChoiceJson(int64_t index, const std::string& text, ordered_json logprobs,
                         ordered_json finish_reason) {
   ordered_json choice = {{"index", index}, {"text", text}};
@@ -100,20 +60,21 @@ ordered_json ChoiceJson(int64_t index, const std::string& text, ordered_json log
   return choice;
 }
 
-ordered_json MessageJson(int64_t index, const std::string& text, ordered_json finish_reason) {
-  ordered_json choice = {{"index", index},
-                         {"message", {{"role", "assistant"}, {"content", text}}},
-                         {"logprobs", nullptr}};
+ordered_json MessageJson(int64_t index, const std::string& text, ordered_json logprobs,
+                         ordered_json finish_reason) {
+  ordered_json choice = {{"index", index}, {"message", {{"role", "assistant"}, {"content", text}}}};
+  choice["logprobs"] = std::move(logprobs);
   choice["finish_reason"] = std::move(finish_reason);
   return choice;
 }
 
 ordered_json MessageDeltaJson(int64_t index, const std::string& text, bool is_first,
-                              ordered_json finish_reason) {
+                              ordered_json logprobs, ordered_json finish_reason) {
   ordered_json delta = ordered_json::object();
   if (is_first) delta["role"] = "assistant";
   if (is_first || !text.empty()) delta["content"] = text;
-  ordered_json choice = {{"index", index}, {"delta", std::move(delta)}, {"logprobs", nullptr}};
+  ordered_json choice = {{"index", index}, {"delta", std::move(delta)}};
+  choice["logprobs"] = std::move(logprobs);
   choice["finish_reason"] = std::move(finish_reason);
   return choice;
 }

@@ -57,6 +57,7 @@ std::string OpenAiName(std::string_view path, const OpenAiNames& names, size_t p
     if (one.engine == name) result = one.openai;
   }
   if (name == "max_new_tokens") result = names.max_tokens;
+  if (name == "logprobs" && names.is_chat) result = "top_logprobs";
   if (name == "prompt" || name == "inputs") {
     // "prompt.ids[3]" is "prompt[3]", or "prompt[7][3]" of the list's eighth.
     rest = absl::StrReplaceAll(rest, {{".ids", ""}, {".text", ""}});

@@ -14,6 +14,7 @@
 #include "server/conversion/decoding_ranges.h"
 #include "server/http/chat_messages.h"
 #include "server/http/json_fields.h"
+#include "server/http/neutral_fields.h"
 #include "server/http/openai_names.h"
 
 namespace beamline {
@@ -197,21 +198,32 @@ void ReadStream(JsonFields& fields, CompletionRequest& request) {
   }
   JsonFields inner(*options, "stream_options.");
   inner.Bool("include_usage", [&](bool value) { request.include_usage = value; });
+  inner.Bool("continuous_usage_stats", [&](bool value) { request.continuous_usage = value; });
+  inner.Bool("include_obfuscation", [&](bool value) {
+    if (value) inner.Refuse("include_obfuscation", value, "false");
+  });
   fields.Fail(inner.Finish());
+}
+
+// What the answer tells of its tokens, of which chat completions ask in another way.
+void ReadTokenOutput(JsonFields& fields, CompletionRequest& request, v1::Output& output) {
+  fields.Bool("skip_special_tokens", [&](bool value) {
+    request.skip_special_tokens = value;
+    output.set_skip_special_tokens(value);
+  });
+  output.set_return_token_ids(request.logprobs.has_value() || request.continuous_usage);
+  if (request.logprobs.has_value()) output.set_logprobs(*request.logprobs);
 }
 
 void ReadOutput(JsonFields& fields, CompletionRequest& request, v1::Output& output) {
   fields.Int("logprobs", [&](int32_t value) { request.logprobs = value; });
   fields.Bool("echo", [&](bool value) { request.echo = value; });
-  fields.Bool("skip_special_tokens", [&](bool value) {
-    request.skip_special_tokens = value;
-    output.set_skip_special_tokens(value);
-  });
   output.set_echo(request.echo);
-  output.set_return_token_ids(request.logprobs.has_value());
-  if (!request.logprobs.has_value()) return;
-  output.set_logprobs(*request.logprobs);
-  if (!request.echo) return;
+  ReadTokenOutput(fields, request, output);
+  if (request.echo && request.continuous_usage) {
+    fields.Fail(FieldError("stream_options.continuous_usage_stats", "true", "false with echo"));
+  }
+  if (!request.echo || !request.logprobs.has_value()) return;
   output.set_prompt_logprobs(*request.logprobs);
   if (request.stream) {
     fields.Fail(FieldError("echo", "true", "false in a stream with logprobs"));
@@ -228,17 +240,37 @@ void ReadUnsupported(JsonFields& fields, int32_t n) {
   });
 }
 
+// Of a chat completion: true or false, and how many candidates of each token.
+void ReadChatLogprobs(JsonFields& fields, CompletionRequest& result) {
+  bool has_logprobs = false;
+  fields.Bool("logprobs", [&](bool value) { has_logprobs = value; });
+  if (has_logprobs) result.logprobs = 0;
+  fields.Int("top_logprobs", [&](int32_t value) {
+    if (has_logprobs) {
+      result.logprobs = value;
+    } else if (value != 0) {
+      fields.Refuse("top_logprobs", value, "0 unless logprobs is true");
+    }
+  });
+}
+
 // What a chat completion has and a completion has not, and the other way round.
 void ReadChatOptions(JsonFields& fields, CompletionRequest& result) {
+  v1::Limits& limits = *result.request.mutable_limits();
   fields.Int("max_completion_tokens", [&](int32_t value) {
-    result.request.mutable_limits()->set_max_new_tokens(value);
+    if (limits.has_max_new_tokens() && limits.max_new_tokens() != value) {
+      return fields.Refuse("max_completion_tokens", value,
+                           fmt::format("{}, as max_tokens", limits.max_new_tokens()));
+    }
+    limits.set_max_new_tokens(value);
     result.names.max_tokens = "max_completion_tokens";
   });
-  fields.Bool("logprobs", [&](bool value) {
-    if (value) fields.Refuse("logprobs", value, "false; /v1/completions has them");
-  });
+  ReadChatLogprobs(fields, result);
+  // Without tools there are no calls of them, one after the other or beside each other.
+  const json* tools = fields.Find("tools");
+  const bool has_tools = tools != nullptr && !tools->empty();
   fields.Bool("parallel_tool_calls", [&](bool value) {
-    if (!value) fields.Refuse("parallel_tool_calls", value, "true");
+    if (!value && has_tools) fields.Refuse("parallel_tool_calls", value, "true with tools");
   });
   if (const json* format = fields.Find("response_format")) {
     if (!format->is_object() || format->value("type", json()) != "text" || format->size() != 1) {
@@ -247,11 +279,29 @@ void ReadChatOptions(JsonFields& fields, CompletionRequest& result) {
   }
 }
 
+// Chat templates that know of efforts read it among their options, where it may be given too.
+void SetEffort(JsonFields& fields, const std::string& effort, v1::Chat& chat) {
+  if (effort.empty()) return;
+  const json* options = fields.Find("chat_template_kwargs");
+  if (options != nullptr && options->is_object() && options->contains("reasoning_effort")) {
+    const json& other = (*options)["reasoning_effort"];
+    if (other != effort) {
+      fields.Refuse("reasoning_effort", effort,
+                    fmt::format("{}, as in chat_template_kwargs", ShowJson(other)));
+    }
+    return;
+  }
+  std::string& text = *chat.mutable_template_options_json();
+  const bool has_more = options != nullptr && !options->empty();
+  text = fmt::format(R"({{"reasoning_effort":"{}"{}{})", effort, has_more ? "," : "",
+                     has_more ? std::string_view(text).substr(text.find('{') + 1) : "}");
+}
+
 // What both kinds of completions have.
 void ReadCommon(JsonFields& fields, CompletionRequest& result) {
   v1::GenerateRequest& request = result.request;
   fields.Text("model", [&](const std::string& value) { request.set_model(value); });
-  fields.Text("user", [](const std::string&) {});
+  ReadServiceFields(fields);
   fields.Text("cache_salt", [&](const std::string& value) { request.set_cache_salt(value); });
   fields.Text("source_language",
               [&](const std::string& value) { request.set_source_language(value); });
@@ -292,10 +342,10 @@ absl::StatusOr<CompletionRequest> ParseChatCompletion(std::string_view body) {
   result.names.is_chat = true;
   ReadCommon(fields, result);
   ReadChatOptions(fields, result);
-  v1::Output& output = *result.request.mutable_output();
-  output.set_return_token_ids(false);
-  fields.Bool("skip_special_tokens", [&](bool value) { output.set_skip_special_tokens(value); });
-  ReadChat(fields, body, *result.prompts.emplace_back().mutable_chat());
+  ReadTokenOutput(fields, result, *result.request.mutable_output());
+  v1::Chat& chat = *result.prompts.emplace_back().mutable_chat();
+  ReadChat(fields, body, chat);
+  SetEffort(fields, ReadAnswerFields(fields), chat);
   BEAMLINE_RETURN_IF_ERROR(fields.Finish());
   return result;
 }
@@ -311,13 +361,18 @@ absl::StatusOr<EmbeddingRequest> ParseEmbedding(std::string_view body) {
   JsonFields fields(object);
   EmbeddingRequest result;
   fields.Text("model", [&](const std::string& value) { result.request.set_model(value); });
-  fields.Text("user", [](const std::string&) {});
+  ReadSender(fields);
   fields.Int("dimensions", [&](int32_t value) { result.request.set_dimensions(value); });
   fields.Text("encoding_format", [&](const std::string& value) {
     result.base64 = value == "base64";
     if (!result.base64 && value != "float") {
       fields.Refuse("encoding_format", value, "float, base64");
     }
+  });
+  // vLLM's, of which -1 is the model's length.
+  fields.Int("truncate_prompt_tokens", [&](int32_t value) {
+    if (value != -1) fields.Refuse("truncate_prompt_tokens", value, "-1, which cuts to what fits");
+    result.request.set_truncate(v1::TRUNCATION_RIGHT);
   });
   auto inputs = ToPrompts(fields, "input", LimitOf("inputs").size->max, result.names.is_list);
   fields.Fail(inputs.status());

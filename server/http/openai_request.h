@@ -21,6 +21,7 @@ struct CompletionRequest {
   int32_t n = 1;  // answers to each
   bool stream = false;
   bool include_usage = false;       // in a last event of the stream
+  bool continuous_usage = false;    // in every event of the stream
   std::optional<int32_t> logprobs;  // as asked for
   bool echo = false;
   bool skip_special_tokens = true;

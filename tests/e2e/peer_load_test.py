@@ -20,9 +20,12 @@ requests:
   - {name: write, kind: generate_stream, weight: 3, model: write-en, prompt: {words: uniform:2:20},
      max_new_tokens: uniform:2:24, options: {greedy: {}, limits: {ignore_eos: true}}}
   - {name: translate, kind: generate, model: translate-en-de, prompt: {words: uniform:2:8}, max_new_tokens: 12, beam_width: 2}
-  - {name: embed, kind: encode, weight: 2, model: embed-en, prompt: {words: uniform:2:20}, batch: 2}
+  - {name: embed, kind: encode, weight: 2, model: embed-en, prompt: {words: uniform:2:20}, batch: 2,
+     options: {truncate: TRUNCATION_RIGHT}}
   - {name: tokenize, kind: tokenize, model: embed-en, prompt: {words: 9}}
 """
+# What OpenAI's API has of it.
+HTTP_CLASSES = ("write", "translate", "embed")
 LOAD = ("--rate", "40", "--duration", "3", "--warmup", "0.5")
 TIMEOUT_S = 120
 
@@ -45,7 +48,7 @@ class PeerLoadTest(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         cls.folder = folder.name
         os.environ["PATH"] = os.path.join(options.build, "server") + os.pathsep + os.environ["PATH"]
-        cls.server = Server(folder.name)
+        cls.server = Server(folder.name, "--http-listen", "127.0.0.1:0")
         cls.addClassCleanup(cls.server.stop)
         with open(cls.path("workload.yaml"), "w", encoding="utf-8") as file:
             file.write(WORKLOAD)
@@ -125,6 +128,33 @@ class PeerLoadTest(unittest.TestCase):
             for key in ("name", "kind", "requests", "endings", "codes", "items", "prompt_tokens", "generated_tokens"):
                 self.assertEqual(one[key], other[key], f"{one['name']}: {key}")
             self.assertEqual(one["time_to_first_token"]["count"], other["time_to_first_token"]["count"])
+
+    def test_the_same_plan_over_http(self):
+        """The load generator for OpenAI's API, which asks for usage in every event, against this server's."""
+        workload = "\n".join(line for line in WORKLOAD.splitlines() if "name: tokenize" not in line)
+        with open(self.path("http.yaml"), "w", encoding="utf-8") as file:
+            file.write(workload)
+        load = ("--target", self.server.address, "--workload", self.path("http.yaml"), *LOAD)
+        program = os.path.join(options.build, "loadtest", "beamline-loadtest")
+        self.call(program, "plan", *load, "--out", self.path("http.jsonl"))
+        self.call(program, "run", *load, "--json", self.path("grpc.json"))
+        self.call(sys.executable, os.path.join(options.source, "loadtest", "peers", "peer_load.py"), "--plan", self.path("http.jsonl"),
+                  "--peer", "openai", "--url", f"http://{self.server.http_address}/v1", "--json", self.path("http.json"))
+        with open(self.path("http.json"), encoding="utf-8") as file:
+            own = json.load(file)
+        with open(self.path("grpc.json"), encoding="utf-8") as file:
+            theirs = json.load(file)
+        self.assertEqual([one["name"] for one in own["classes"]], list(HTTP_CLASSES))
+        for one, other in zip(own["classes"], theirs["classes"]):
+            for key in ("kind", "requests", "endings", "codes", "prompt_tokens", "time_to_first_token"):
+                if key == "time_to_first_token":
+                    self.assertEqual(one[key]["count"], other[key]["count"], f"{one['name']}: {key}")
+                else:
+                    self.assertEqual(one[key], other[key], f"{one['name']}: {key}")
+            self.assertEqual(set(one["codes"]), {"OK"})
+            if one["name"] != "translate":  # over HTTP a search answers with all of its beams
+                self.assertEqual(one["generated_tokens"], other["generated_tokens"], one["name"])
+                self.assertEqual(one["items"], other["items"], one["name"])
 
 
 if __name__ == "__main__":

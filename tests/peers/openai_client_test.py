@@ -118,6 +118,28 @@ class PeerTest(unittest.TestCase):
         self.assertEqual("".join(logprobs.tokens)[:len(PROMPT)], PROMPT)
         self.assertEqual(logprobs.text_offset[1], len(logprobs.tokens[0]))
 
+    def test_logprobs_of_conversations(self):
+        asked = {"model": "chat", "messages": [{"role": "user", "content": "What is vim?"}], "temperature": 0, "max_completion_tokens": 12,
+                 "logprobs": True, "top_logprobs": 3}
+        choice = self.client.chat.completions.create(**asked).choices[0]
+        content = choice.logprobs.content
+        self.assertEqual(bytes(byte for token in content for byte in token.bytes or ()).decode(), choice.message.content)
+        self.assertEqual({len(token.top_logprobs) for token in content}, {3})
+        streamed = [token for event in self.client.chat.completions.create(**asked, stream=True) for part in event.choices
+                    if part.logprobs for token in part.logprobs.content]
+        self.assertEqual([token.to_dict() for token in streamed], [token.to_dict() for token in content])
+
+    def test_fields_of_the_service(self):
+        asked = {"model": "chat", "messages": [{"role": "user", "content": "What is vim?"}], "temperature": 0, "max_tokens": 8}
+        plain = self.client.chat.completions.create(**asked)
+        more = self.client.chat.completions.create(
+            **asked, store=False, metadata={"run": "1"}, service_tier="auto", safety_identifier="s", prompt_cache_key="k", user="u",
+            modalities=["text"], reasoning_effort="low", verbosity="medium")
+        self.assertEqual(more.choices[0].message.content, plain.choices[0].message.content)
+        with self.assertRaises(self.openai.BadRequestError) as refused:
+            self.client.chat.completions.create(**asked, store=True)
+        self.assertEqual(refused.exception.param, "store")
+
     def test_lists(self):
         answer = self.complete(prompt=[PROMPT, "Package: hello\n"])
         self.assertEqual([choice.index for choice in answer.choices], [0, 1])

@@ -139,8 +139,9 @@ TEST_F(HttpChatTest, RefusesWhatItCannotDo) {
   refuse(R"("tools":{})", "tools");
   refuse(R"("tool_choice":"required")", "tool_choice");
   refuse(R"("response_format":{"type":"json_object"})", "response_format");
-  refuse(R"("parallel_tool_calls":false)", "parallel_tool_calls");
-  refuse(R"("logprobs":true)", "logprobs");
+  refuse(R"("parallel_tool_calls":false,"tools":[{}])", "parallel_tool_calls");
+  refuse(R"("logprobs":2)", "logprobs");
+  refuse(R"("store":true)", "store");
   refuse(R"("prompt":"p")", "prompt");
   refuse(R"("best_of":2)", "best_of");
   refuse(R"("functions":[])", "functions");

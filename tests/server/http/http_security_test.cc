@@ -96,6 +96,18 @@ class HttpSecurityTest : public HttpTest {
   ServerConfig config_;
 };
 
+TEST_F(HttpSecurityTest, PagesOfTheOperatorNeedAToken) {
+  ServeIdentities();
+  config_.http_paths = "metrics, version";
+  ServeHttp(config_);
+  for (const char* path : {"/metrics", "/version"}) {
+    EXPECT_EQ(Get(path).status, 401) << path;
+    for (const char* token : {"token-of-alice", "token-of-ops"}) {
+      EXPECT_EQ(Get(path, {{"Authorization", std::string("Bearer ") + token}}).status, 200) << path;
+    }
+  }
+}
+
 TEST_F(HttpSecurityTest, AsksForTokens) {
   ServeIdentities();
   ServeHttp(config_);

@@ -183,6 +183,36 @@ TEST_F(HttpServiceTest, StreamsEventsInOrder) {
   EXPECT_EQ(client.Get("/health").status, 200);
 }
 
+TEST_F(HttpServiceTest, TellsUsageInEveryEvent) {
+  ServeHttp();
+  HttpClient client(port_);
+  client.Send(HttpClient::Format("POST", "/v1/completions",
+                                 R"({"model":"writer","prompt":"p","n":2,"stream":true,
+      "stream_options":{"include_usage":true,"continuous_usage_stats":true}})"));
+  const FakeRequest request = engine_->WaitForRequest(0);
+  EXPECT_TRUE(request.request.output.return_token_ids);
+  for (const int32_t sequence : {0, 1, 0}) {
+    request.sink->OnDelta({.sequence = sequence, .ids = {7, 8}, .text = "t"});
+  }
+  engine_->Finish(request, TwoTexts());
+  const std::vector<std::string> events = EventsOf(client.Read().body);
+  ASSERT_GE(events.size(), 5U);
+  int64_t told = 0;
+  for (size_t i = 0; i + 2 < events.size(); ++i) {
+    const json usage = json::parse(events[i])["usage"];
+    EXPECT_EQ(usage["prompt_tokens"], nullptr);  // known at the end
+    EXPECT_GE(usage["completion_tokens"].get<int64_t>(), told);
+    told = usage["completion_tokens"].get<int64_t>();
+  }
+  EXPECT_EQ(told, 6);
+  EXPECT_GT(json::parse(events[0])["usage"]["completion_tokens"].get<int64_t>(), 0);
+  EXPECT_EQ(json::parse(events[events.size() - 2])["usage"]["prompt_tokens"], 3);
+  const HttpReply refused = Post("/v1/completions", R"({"model":"writer","prompt":"p","echo":true,
+      "stream":true,"stream_options":{"continuous_usage_stats":true}})");
+  EXPECT_EQ(refused.error("message"),
+            "stream_options.continuous_usage_stats is true; accepted: false with echo");
+}
+
 TEST_F(HttpServiceTest, AStreamThatFailsBeforeItBeginsHasAStatus) {
   ServeHttp();
   const HttpReply reply = Complete(kStream, FieldError("prompt", "9 tokens", "at most 8"));
@@ -307,6 +337,30 @@ TEST_F(HttpServiceTest, ListsModelsAndTellsHealth) {
   EXPECT_EQ(Get("/health").status, 503);
 }
 
+TEST_F(HttpServiceTest, HasMetricsAndVersionOnRequest) {
+  ServeHttp();
+  EXPECT_EQ(Get("/metrics").status, 404);
+  const HttpReply none = Get("/version");
+  EXPECT_EQ(none.status, 404);
+  EXPECT_THAT(none.error("message"), testing::Not(HasSubstr("/metrics")));
+  ServerConfig config;
+  config.http_paths = "version";
+  ServeHttp(config);
+  EXPECT_EQ(Get("/version").json(), json({{"version", ThisBuild().version}}));
+  EXPECT_EQ(Get("/metrics").status, 404);
+  config.http_paths = "metrics, version";
+  ServeHttp(config);
+  HttpClient client(port_);
+  for (int i = 0; i < 3; ++i) {
+    const HttpReply metrics = client.Get("/metrics");
+    EXPECT_EQ(metrics.status, 200);
+    EXPECT_EQ(metrics.headers.at("content-type"), "text/plain; version=0.0.4; charset=utf-8");
+    EXPECT_THAT(metrics.body, HasSubstr("\nbeamline_http_answers_total{"));
+  }
+  EXPECT_EQ(client.Post("/metrics", "").status, 405);
+  EXPECT_THAT(Get("/").error("message"), HasSubstr("GET /metrics"));
+}
+
 TEST_F(HttpServiceTest, AnswersOtherPathsAndMethods) {
   ServeHttp();
   EXPECT_EQ(Get("/").status, 404);
@@ -337,30 +391,6 @@ TEST_F(HttpServiceTest, AClientThatGoesEndsItsWork) {
   const FakeRequest first = engine_->WaitForRequest(0);
   whole.Close();
   EXPECT_TRUE(engine_->WaitForCancels(1));
-TEST_F(HttpServiceTest, HasMetricsAndVersionOnRequest) {
-  ServeHttp();
-  EXPECT_EQ(Get("/metrics").status, 404);
-  const HttpReply none = Get("/version");
-  EXPECT_EQ(none.status, 404);
-  EXPECT_THAT(none.error("message"), testing::Not(HasSubstr("/metrics")));
-  ServerConfig config;
-  config.http_paths = "version";
-  ServeHttp(config);
-  EXPECT_EQ(Get("/version").json(), json({{"version", ThisBuild().version}}));
-  EXPECT_EQ(Get("/metrics").status, 404);
-  config.http_paths = "metrics, version";
-  ServeHttp(config);
-  HttpClient client(port_);
-  for (int i = 0; i < 3; ++i) {
-    const HttpReply metrics = client.Get("/metrics");
-    EXPECT_EQ(metrics.status, 200);
-    EXPECT_EQ(metrics.headers.at("content-type"), "text/plain; version=0.0.4; charset=utf-8");
-    EXPECT_THAT(metrics.body, HasSubstr("\nbeamline_http_answers_total{"));
-  }
-  EXPECT_EQ(client.Post("/metrics", "").status, 405);
-  EXPECT_THAT(Get("/").error("message"), HasSubstr("GET /metrics"));
-}
-
   engine_->Finish(first, absl::CancelledError("cancelled"));
   HttpClient stream(port_);
   stream.Send(HttpClient::Format("POST", "/v1/completions", kStream));

@@ -236,6 +236,12 @@ TEST(ParseEmbedding, ReadsInputsAndFormat) {
   EXPECT_EQ(many->request.dimensions(), 4);
   EXPECT_EQ(ParseEmbedding(R"({"input":"a","encoding_format":"hex"})").status().message(),
             "encoding_format is 'hex'; accepted: float, base64");
+  EXPECT_NE(one->request.truncate(), v1::TRUNCATION_RIGHT);
+  const auto cut = ParseEmbedding(R"({"input":"a","truncate_prompt_tokens":-1})");
+  ASSERT_TRUE(cut.ok()) << cut.status();
+  EXPECT_EQ(cut->request.truncate(), v1::TRUNCATION_RIGHT);
+  EXPECT_EQ(ParseEmbedding(R"({"input":"a","truncate_prompt_tokens":9})").status().message(),
+            "truncate_prompt_tokens is 9; accepted: -1, which cuts to what fits");
   EXPECT_EQ(ParseEmbedding(R"({"inputs":"a"})").status().message(),
             "input is not given; accepted: a text, a list of texts, a list of token ids, a list "
             "of lists of token ids");

@@ -1,0 +1,109 @@
+#include "server/http/token_texts.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <span>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "base/utf8.h"
+#include "engine/text/byte_alphabet.h"
+#include "fmt/format.h"
+
+namespace beamline {
+namespace {
+
+// Beyond these a vocabulary of texts has a letter.
+constexpr int32_t kMostLooks = 4096;
+
+std::string TextOf(const Tokenizer& tokenizer, std::span<const int32_t> ids) {
+  return tokenizer.Decode(ids, /*skip_special_tokens=*/false).value_or("");
+}
+
+bool IsPlain(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) {
+    return absl::ascii_isalpha(static_cast<unsigned char>(c));
+  });
+}
+
+// A token of letters alone, wherever it stands.
+std::optional<int32_t> FindLetter(const Tokenizer& tokenizer) {
+  const auto suits = [&](int32_t id) {
+    if (tokenizer.IsSpecial(id)) return false;
+    const std::array<int32_t, 2> twice = {id, id};
+    const std::string one = TextOf(tokenizer, std::span(twice).first(1));
+    return IsPlain(one) && TextOf(tokenizer, twice).starts_with(one);
+  };
+  if (const auto id = tokenizer.TokenId("a"); id.has_value() && suits(*id)) return id;
+  for (int32_t id = 0; id < std::min(tokenizer.vocab_size(), kMostLooks); ++id) {
+    if (suits(id)) return id;
+  }
+  return std::nullopt;
+}
+
+// Of a token that vocabularies with bytes spell "<0xE2>".
+std::optional<char> ByteOf(std::string_view spelling) {
+  if (spelling.size() != 6 || !spelling.starts_with("<0x") || spelling.back() != '>') {
+    return std::nullopt;
+  }
+  uint8_t byte = 0;
+  const char* const end = spelling.data() + 5;
+  const auto parsed = std::from_chars(spelling.data() + 3, end, byte, 16);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
+  return static_cast<char>(byte);
+}
+
+bool HasReplacement(std::string_view text) {
+  return text.find(kReplacementCharacter) != std::string_view::npos;
+}
+
+}  // namespace
+
+TokenTexts::TokenTexts(std::shared_ptr<const Tokenizer> tokenizer)
+    : tokenizer_(std::move(tokenizer)), letter_(FindLetter(*tokenizer_)) {
+  if (!letter_.has_value()) return;
+  const std::array<int32_t, 2> twice = {*letter_, *letter_};
+  one_ = TextOf(*tokenizer_, std::span(twice).first(1));
+  two_ = TextOf(*tokenizer_, twice).substr(one_.size());
+}
+
+std::optional<std::string> TokenTexts::BytesOf(int32_t id) const {
+  if (tokenizer_->IsSpecial(id)) return std::nullopt;
+  const std::string spelling = tokenizer_->TokenText(id);
+  // Between two others: what a decoder takes from a text's ends is not the token's.
+  std::string text = TextOf(*tokenizer_, std::span(&id, 1));
+  const bool is_broken = HasReplacement(text);
+  if (letter_.has_value()) {
+    const std::array<int32_t, 3> ids = {*letter_, id, *letter_};
+    const std::string whole = TextOf(*tokenizer_, ids);
+    if (whole.size() >= one_.size() + two_.size() && whole.starts_with(one_) &&
+        whole.ends_with(two_)) {
+      text = whole.substr(one_.size(), whole.size() - one_.size() - two_.size());
+    }
+  }
+  if (!is_broken && !HasReplacement(text)) return text;
+  // A part of a character, which the vocabulary spells in one of two ways.
+  if (const auto byte = ByteOf(spelling); byte.has_value()) return std::string(1, *byte);
+  const auto bytes = text::BytesOfSpelling(spelling);
+  return bytes.has_value() && !IsValidUtf8(*bytes) ? *bytes : text;
+}
+
+std::string TokenTexts::NameOf(int32_t id) const { return Name(id, "bytes:"); }
+std::string TokenTexts::ChatNameOf(int32_t id) const { return Name(id, ""); }
+
+std::string TokenTexts::Name(int32_t id, std::string_view mark) const {
+  const std::optional<std::string> bytes = BytesOf(id);
+  if (!bytes.has_value() || bytes->empty()) return tokenizer_->TokenText(id);
+  return IsValidUtf8(*bytes) ? *bytes : fmt::format("{}{}", mark, EscapedBytes(*bytes));
+}
+
+std::string EscapedBytes(std::string_view bytes) {
+  std::string text;
+  for (const char byte : bytes) {
+    text += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+  }
+  return text;
+}
+
+}  // namespace beamline
