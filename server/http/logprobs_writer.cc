@@ -93,13 +93,15 @@ class ChatLogprobs final : public LogprobsWriter {
 
  private:
   ordered_json TokenJson(const v1::TokenLogprob& one) const {
-    ordered_json token = {{"token", texts_->ChatNameOf(one.id())}, {"logprob", one.logprob()}};
-    ordered_json& bytes = token["bytes"];
-    if (const auto text = texts_->BytesOf(one.id()); text.has_value()) {
+    const auto text = texts_->BytesOf(one.id());
+    ordered_json bytes;
+    if (text.has_value()) {
       bytes = ordered_json::array();
       for (const char byte : *text) bytes.push_back(static_cast<uint8_t>(byte));
     }
-    return token;
+    return {{"token", texts_->ChatNameOf(one.id(), text)},
+            {"logprob", one.logprob()},
+            {"bytes", std::move(bytes)}};
   }
 
   const std::shared_ptr<const TokenTexts> texts_;

@@ -17,7 +17,7 @@ namespace {
 // Beyond these a vocabulary of texts has a letter.
 constexpr int32_t kMostLooks = 4096;
 
-std::string TextOf(const Tokenizer& tokenizer, std::span<const int32_t> ids) {
+std::string Decoded(const Tokenizer& tokenizer, std::span<const int32_t> ids) {
   return tokenizer.Decode(ids, /*skip_special_tokens=*/false).value_or("");
 }
 
@@ -32,8 +32,8 @@ std::optional<int32_t> FindLetter(const Tokenizer& tokenizer) {
   const auto suits = [&](int32_t id) {
     if (tokenizer.IsSpecial(id)) return false;
     const std::array<int32_t, 2> twice = {id, id};
-    const std::string one = TextOf(tokenizer, std::span(twice).first(1));
-    return IsPlain(one) && TextOf(tokenizer, twice).starts_with(one);
+    const std::string one = Decoded(tokenizer, std::span(twice).first(1));
+    return IsPlain(one) && Decoded(tokenizer, twice).starts_with(one);
   };
   if (const auto id = tokenizer.TokenId("a"); id.has_value() && suits(*id)) return id;
   for (int32_t id = 0; id < std::min(tokenizer.vocab_size(), kMostLooks); ++id) {
@@ -54,46 +54,48 @@ std::optional<char> ByteOf(std::string_view spelling) {
   return static_cast<char>(byte);
 }
 
-bool HasReplacement(std::string_view text) {
-  return text.find(kReplacementCharacter) != std::string_view::npos;
-}
-
 }  // namespace
 
 TokenTexts::TokenTexts(std::shared_ptr<const Tokenizer> tokenizer)
     : tokenizer_(std::move(tokenizer)), letter_(FindLetter(*tokenizer_)) {
   if (!letter_.has_value()) return;
   const std::array<int32_t, 2> twice = {*letter_, *letter_};
-  one_ = TextOf(*tokenizer_, std::span(twice).first(1));
-  two_ = TextOf(*tokenizer_, twice).substr(one_.size());
+  one_ = Decoded(*tokenizer_, std::span(twice).first(1));
+  two_ = Decoded(*tokenizer_, twice).substr(one_.size());
+}
+
+std::string TokenTexts::TextOf(int32_t id) const {
+  if (letter_.has_value()) {
+    // Between two others: what a decoder takes from a text's ends is not the token's.
+    const std::array<int32_t, 3> ids = {*letter_, id, *letter_};
+    const std::string whole = Decoded(*tokenizer_, ids);
+    if (whole.size() >= one_.size() + two_.size() && whole.starts_with(one_) &&
+        whole.ends_with(two_)) {
+      return whole.substr(one_.size(), whole.size() - one_.size() - two_.size());
+    }
+  }
+  return Decoded(*tokenizer_, std::span(&id, 1));
 }
 
 std::optional<std::string> TokenTexts::BytesOf(int32_t id) const {
   if (tokenizer_->IsSpecial(id)) return std::nullopt;
-  const std::string spelling = tokenizer_->TokenText(id);
-  // Between two others: what a decoder takes from a text's ends is not the token's.
-  std::string text = TextOf(*tokenizer_, std::span(&id, 1));
-  const bool is_broken = HasReplacement(text);
-  if (letter_.has_value()) {
-    const std::array<int32_t, 3> ids = {*letter_, id, *letter_};
-    const std::string whole = TextOf(*tokenizer_, ids);
-    if (whole.size() >= one_.size() + two_.size() && whole.starts_with(one_) &&
-        whole.ends_with(two_)) {
-      text = whole.substr(one_.size(), whole.size() - one_.size() - two_.size());
-    }
-  }
-  if (!is_broken && !HasReplacement(text)) return text;
+  std::string text = TextOf(id);
+  if (text.find(kReplacementCharacter) == std::string::npos) return text;
   // A part of a character, which the vocabulary spells in one of two ways.
+  const std::string spelling = tokenizer_->TokenText(id);
   if (const auto byte = ByteOf(spelling); byte.has_value()) return std::string(1, *byte);
   const auto bytes = text::BytesOfSpelling(spelling);
   return bytes.has_value() && !IsValidUtf8(*bytes) ? *bytes : text;
 }
 
-std::string TokenTexts::NameOf(int32_t id) const { return Name(id, "bytes:"); }
-std::string TokenTexts::ChatNameOf(int32_t id) const { return Name(id, ""); }
+std::string TokenTexts::NameOf(int32_t id) const { return Name(id, BytesOf(id), "bytes:"); }
 
-std::string TokenTexts::Name(int32_t id, std::string_view mark) const {
-  const std::optional<std::string> bytes = BytesOf(id);
+std::string TokenTexts::ChatNameOf(int32_t id, const std::optional<std::string>& bytes) const {
+  return Name(id, bytes, "");
+}
+
+std::string TokenTexts::Name(int32_t id, const std::optional<std::string>& bytes,
+                             std::string_view mark) const {
   if (!bytes.has_value() || bytes->empty()) return tokenizer_->TokenText(id);
   return IsValidUtf8(*bytes) ? *bytes : fmt::format("{}{}", mark, EscapedBytes(*bytes));
 }

@@ -22,14 +22,17 @@ class TokenTexts {
 
   // As OpenAI's completions write a token: its text, or "bytes:\xe2\x82" of a part of a character.
   std::string NameOf(int32_t id) const;
-  // As OpenAI's chat completions do: its text, or "\xe2\x82".
-  std::string ChatNameOf(int32_t id) const;
+  // As OpenAI's chat completions do: its text, or "\xe2\x82". `bytes`: BytesOf(id).
+  std::string ChatNameOf(int32_t id, const std::optional<std::string>& bytes) const;
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
 
  private:
-  // The same, with `mark` before the bytes that are no text.
-  std::string Name(int32_t id, std::string_view mark) const;
+  // Its text after another token, which keeps the space in front.
+  std::string TextOf(int32_t id) const;
+  // A name, with `mark` before bytes that are no text.
+  std::string Name(int32_t id, const std::optional<std::string>& bytes,
+                   std::string_view mark) const;
 
   const std::shared_ptr<const Tokenizer> tokenizer_;
   std::optional<int32_t> letter_;  // a token that is a plain text

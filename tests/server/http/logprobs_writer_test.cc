@@ -65,7 +65,7 @@ TEST(TokenTexts, TellPartsOfCharactersByTheirBytes) {
   const auto llama = Fixture("llama2");
   const TokenTexts pieces(llama);
   EXPECT_EQ(pieces.NameOf(IdOf(*llama, "<0xE2>")), "bytes:\\xe2");
-  EXPECT_EQ(pieces.ChatNameOf(IdOf(*llama, "<0xE2>")), "\\xe2");
+  EXPECT_EQ(pieces.ChatNameOf(IdOf(*llama, "<0xE2>"), "\xe2"), "\\xe2");
   EXPECT_EQ(pieces.BytesOf(IdOf(*llama, "<0xE2>")), "\xe2");
   EXPECT_EQ(pieces.NameOf(IdOf(*llama, "<0x0A>")), "\n");
   const auto bytes = Fixture("llama3");
