@@ -175,7 +175,8 @@ struct GenerateDelta {
 };
 
 struct GenerateResult {
-  std::vector<GeneratedSequence> sequences;  // best first
+  // Hypotheses: best first. Samples: in the order of their draws, as deltas number them.
+  std::vector<GeneratedSequence> sequences;
   Usage usage;
   Timing timing;
   uint64_t seed = 0;  // of sampling

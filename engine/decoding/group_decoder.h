@@ -122,9 +122,9 @@ class GroupDecoder {
   // tokens that the best hypothesis so far and all live beams share), of the others all at the end.
   // Empty unless wants_deltas.
   virtual std::vector<GenerateDelta> TakeDeltas() = 0;
-  // REQUIRES: finished(). Best first; samples that were streamed keep the order of their deltas'
-  // `sequence`. Beam search may return fewer than num_sequences when bans or stop strings leave
-  // fewer.
+  // REQUIRES: finished(). In the order of the deltas' `sequence`: hypotheses best first, samples as
+  // they were drawn. Beam search may return fewer than num_sequences when bans or stop strings
+  // leave fewer.
   virtual std::vector<GeneratedSequence> TakeSequences() = 0;
   // REQUIRES: finished(). Of groups that ask for them: one per prompt token but the first.
   virtual std::vector<PositionLogprobs> TakePromptLogprobs() { return {}; }

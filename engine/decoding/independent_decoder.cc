@@ -185,10 +185,6 @@ std::vector<GeneratedSequence> IndependentDecoder::TakeSequences() {
   std::vector<GeneratedSequence> taken;
   taken.reserve(sequences_.size());
   for (Sequence& sequence : sequences_) taken.push_back(std::move(sequence.result));
-  // A stream has named its sequences by their place already.
-  if (!wants_deltas_) {
-    std::ranges::stable_sort(taken, std::ranges::greater{}, &GeneratedSequence::cumulative_logprob);
-  }
   return taken;
 }
 

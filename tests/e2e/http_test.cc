@@ -91,6 +91,27 @@ TEST(Http, SamplesAsGrpcDoes) {
   }
 }
 
+TEST(Http, ChoicesAreNumberedAlikeInAStream) {
+  json body = WriteBody("Package: ");
+  body.update({{"temperature", 1.25}, {"seed", 3}, {"n", 6}});
+  const json whole = Complete(body)["choices"];
+  ASSERT_EQ(whole.size(), 6U);
+  body["stream"] = true;
+  std::vector<std::string> texts(6);
+  const std::vector<std::string> events = EventsOf(Post("/v1/completions", body).body);
+  ASSERT_EQ(events.back(), "[DONE]");
+  for (size_t i = 0; i + 1 < events.size(); ++i) {
+    const json event = json::parse(events[i]);
+    for (const json& choice : event["choices"]) {
+      texts[choice["index"].get<size_t>()] += choice["text"].get<std::string>();
+    }
+  }
+  for (size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(whole[i]["index"], i);
+    EXPECT_EQ(texts[i], whole[i]["text"]) << i;
+  }
+}
+
 TEST(Http, SearchesAsGrpcDoes) {
   v1::GenerateRequest request;
   request.set_model("translate-en-de");

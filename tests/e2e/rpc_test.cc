@@ -138,6 +138,25 @@ TEST(Rpc, SamplingTellsItsSeedAndRepeatsIt) {
 }
 
 TEST(Rpc, StreamPastItsDeadlineEndsWithWhatThereIs) {
+TEST(Rpc, SamplesAreNumberedAlikeInAStream) {
+  v1::GenerateRequest request = Write("Package: ");
+  request.mutable_sampling()->set_num_sequences(6);
+  request.mutable_sampling()->set_seed(3);
+  const auto whole = SharedClient().Generate(request, kSoon);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  std::vector<std::string> texts(6);
+  const auto end = SharedClient().GenerateStream(
+      request,
+      [&](const v1::GenerateStreamResponse& message) {
+        for (const auto& delta : message.deltas()) texts[delta.sequence()] += delta.text();
+        return true;
+      },
+      kSoon);
+  ASSERT_TRUE(end.ok()) << end.status();
+  ASSERT_EQ(whole->sequences_size(), 6);
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(texts[i], whole->sequences(i).text()) << i;
+}
+
   v1::GenerateRequest request = Write("Package: ");
   request.mutable_sampling()->set_num_sequences(64);  // slow enough to be cut
   request.mutable_limits()->set_max_new_tokens(500);

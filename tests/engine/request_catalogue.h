@@ -1,7 +1,6 @@
 // Requests of every kind of decoding, short enough that many fit into a test.
 #pragma once
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,14 +47,6 @@ inline std::vector<GenerateRequest> RequestsOfEveryKind() {
   requests[0].limits.stop = {"\n\n"};
   requests[9].limits.min_new_tokens = 8;
   return requests;
-}
-
-// A stream's samples come in the order of their numbers, a single answer's best first: this is an
-// order that both have.
-inline GenerateResult InOrderOfIds(GenerateResult result) {
-  std::sort(result.sequences.begin(), result.sequences.end(),
-            [](const auto& a, const auto& b) { return a.ids < b.ids; });
-  return result;
 }
 
 // Everything that an answer says: ids, texts and ends exactly, scores and log-probabilities within

@@ -130,7 +130,10 @@ class Timing:
 
 @dataclass(frozen=True)
 class Generation:
-    """An answer of ``generate``: its sequences, best first, and what they took."""
+    """An answer of ``generate``: its sequences and what they took.
+
+    Hypotheses of a beam search are best first, samples in the order of their draws.
+    """
 
     sequences: tuple[GeneratedSequence, ...]
     usage: Usage
@@ -142,17 +145,17 @@ class Generation:
 
     @property
     def text(self) -> str:
-        """Of the best sequence."""
+        """Of the first sequence."""
         return self.sequences[0].text
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """Of the best sequence."""
+        """Of the first sequence."""
         return self.sequences[0].ids
 
     @property
     def finish_reason(self) -> FinishReason:
-        """Of the best sequence."""
+        """Of the first sequence."""
         return self.sequences[0].finish_reason
 
 

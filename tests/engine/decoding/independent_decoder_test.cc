@@ -69,13 +69,25 @@ TEST(IndependentDecoder, SamplesShareTheFirstRowAndTheirSeedRepeats) {
   for (size_t i = 0; i < 6; ++i) EXPECT_EQ(repeated.sequences[i].ids, run.sequences[i].ids);
 }
 
-TEST(IndependentDecoder, WithoutAStreamSamplesComeBestFirst) {
+// As a stream names them by, and whatever their scores: sample i of more samples is the same one.
+TEST(IndependentDecoder, SamplesComeInTheOrderOfTheirDraws) {
   const ToyTokenizer tokenizer = LetterTokenizer();
-  const ResolvedDecoding decoding = Options(DecodingKind::kSampling, 8, 12);
-  const auto decoder = GroupDecoder::Create(decoding, {5}, tokenizer, false);
-  const ToyRun run = RunGroup(*decoder, RandomModel(4, decoding.vocab_size), {5});
-  EXPECT_TRUE(std::ranges::is_sorted(run.sequences, std::ranges::greater{},
-                                     &GeneratedSequence::cumulative_logprob));
+  const ToyModel model = RandomModel(4, LetterTokenizer().vocab_size());
+  std::vector<TokenIds> first;
+  for (const int32_t num_sequences : {8, 3}) {
+    for (const bool streams : {false, true}) {
+      const ResolvedDecoding decoding = Options(DecodingKind::kSampling, num_sequences, 12);
+      const auto decoder = GroupDecoder::Create(decoding, {5}, tokenizer, streams);
+      const ToyRun run = RunGroup(*decoder, model, {5});
+      if (first.empty()) {
+        for (const auto& sequence : run.sequences) first.push_back(sequence.ids);
+        EXPECT_FALSE(std::ranges::is_sorted(run.sequences, std::ranges::greater{},
+                                            &GeneratedSequence::cumulative_logprob));
+      }
+      ASSERT_EQ(run.sequences.size(), static_cast<size_t>(num_sequences));
+      for (int32_t i = 0; i < num_sequences; ++i) EXPECT_EQ(run.sequences[i].ids, first[i]);
+    }
+  }
 }
 
 TEST(IndependentDecoder, StopKeepsWhatThereIsAndWhatHadEnded) {
