@@ -81,8 +81,9 @@ using Decoding = std::variant<std::monostate, GreedyOptions, SamplingOptions, Be
 
 struct LimitOptions {
   std::optional<int32_t> max_new_tokens;  // absent: the model's default, at most what fits
-  std::optional<int32_t> min_new_tokens;  // absent: the model's default
-  std::vector<std::string> stop;          // none empty; without any: the model's
+  // Holds back stop ids and texts too. Absent: the model's default, which does not.
+  std::optional<int32_t> min_new_tokens;
+  std::vector<std::string> stop;  // none empty; without any: the model's
   TokenIds stop_token_ids;
   bool ignore_eos = false;
   bool include_stop = false;  // keep the matched stop string in the text

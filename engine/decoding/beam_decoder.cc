@@ -38,8 +38,8 @@ BeamDecoder::BeamDecoder(const ResolvedDecoding& decoding, std::span<const int32
   for (int32_t i = 0; i < decoding.num_beam_groups; ++i) {
     BeamGroup::Beam first{.shaper = shaper};
     if (!stop_strings_.empty()) {
-      first.text =
-          std::make_unique<SequenceText>(tokenizer, stop_strings_, ResolvedTextOptions(decoding));
+      first.text = std::make_unique<SequenceText>(tokenizer, stop_strings_,
+                                                  TextOptions{.skip_special_tokens = false});
     }
     groups_.emplace_back(decoding_, tree_, std::move(first));
   }
@@ -178,7 +178,8 @@ void BeamDecoder::SettlePrefix() {
     const int32_t token = tree_[node].token;
     delta.ids.push_back(token);
     if (decoding_.output.return_logprobs) delta.logprobs.push_back(tree_.Logprobs(node));
-    BEAMLINE_CHECK(!settled_text_->Append(token));  // a prefix of live beams holds no stop string
+    // A prefix of live beams holds no stop string that counts.
+    BEAMLINE_CHECK(!settled_text_->Append(token, StopStringCounts(decoding_, tree_[node].length)));
   }
   settled_ = settled;
   const std::string certain = settled_text_->TakeCertain();
@@ -238,7 +239,8 @@ GeneratedSequence BeamDecoder::BuildSequence(const BeamGroup::Hypothesis& hypoth
     sequence.cumulative_logprob += position.logprob;
     if (decoding_.output.return_logprobs) sequence.logprobs.push_back(tree_.Logprobs(node));
     const FinishReason reason = FinishAtToken(decoding_, position.token, position.length);
-    if (TokenHasText(decoding_, reason)) static_cast<void>(text.Append(position.token));
+    if (!TokenHasText(decoding_, reason)) continue;
+    static_cast<void>(text.Append(position.token, StopStringCounts(decoding_, position.length)));
   }
   text.Finish();
   sequence.text = text.TakeCertain();

@@ -105,7 +105,9 @@ FinishReason BeamGroup::FinishAfter(const Candidate& candidate,
   const Beam& beam = beams_[candidate.row];
   if (beam.text == nullptr || !TokenHasText(decoding_, reason)) return reason;
   text = std::make_unique<SequenceText>(beam.text->Clone());
-  if (text->Append(candidate.choice.token)) return FinishReason::kStop;
+  if (text->Append(candidate.choice.token, StopStringCounts(decoding_, num_steps_))) {
+    return FinishReason::kStop;
+  }
   static_cast<void>(text->TakeCertain());  // only what may still become a stop string is needed
   return reason;
 }

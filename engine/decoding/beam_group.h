@@ -22,7 +22,8 @@ class BeamGroup {
     int32_t node = HypothesisTree::kRoot;
     float score = 0.0f;  // sum of the edited log-probabilities
     LogitsShaper shaper;
-    std::unique_ptr<SequenceText> text = nullptr;  // with stop strings only
+    std::unique_ptr<SequenceText> text =
+        nullptr;  // with all special tokens; with stop strings only
   };
   struct Hypothesis {
     int32_t node = HypothesisTree::kRoot;

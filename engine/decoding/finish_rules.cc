@@ -28,6 +28,10 @@ int32_t NumFinishingTokens(const ResolvedDecoding& decoding) {
   return static_cast<int32_t>(ids.size());
 }
 
+bool StopStringCounts(const ResolvedDecoding& decoding, int32_t num_tokens) {
+  return !decoding.min_holds_stops || num_tokens > decoding.min_new_tokens;
+}
+
 TextOptions ResolvedTextOptions(const ResolvedDecoding& decoding) {
   return {.skip_special_tokens = decoding.output.skip_special_tokens,
           .include_stop = decoding.include_stop};

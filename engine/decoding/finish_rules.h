@@ -20,6 +20,9 @@ bool TokenHasText(const ResolvedDecoding& decoding, FinishReason reason_at_token
 // How many different tokens end a sequence.
 int32_t NumFinishingTokens(const ResolvedDecoding& decoding);
 
+// Whether a stop string may end with a sequence's token number `num_tokens`.
+bool StopStringCounts(const ResolvedDecoding& decoding, int32_t num_tokens);
+
 TextOptions ResolvedTextOptions(const ResolvedDecoding& decoding);
 
 }  // namespace beamline

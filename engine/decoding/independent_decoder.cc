@@ -143,7 +143,10 @@ void IndependentDecoder::AppendToken(Sequence& sequence, const RowResult& row,
 FinishReason IndependentDecoder::FinishAfter(Sequence& sequence, int32_t token) {
   const auto num_tokens = static_cast<int32_t>(sequence.result.ids.size());
   const FinishReason reason = FinishAtToken(decoding_, token, num_tokens);
-  if (TokenHasText(decoding_, reason) && sequence.text.Append(token)) return FinishReason::kStop;
+  if (TokenHasText(decoding_, reason) &&
+      sequence.text.Append(token, StopStringCounts(decoding_, num_tokens))) {
+    return FinishReason::kStop;
+  }
   if (reason == FinishReason::kNone && wants_deltas_) TakeText(sequence);
   return reason;
 }

@@ -12,6 +12,11 @@ constexpr float kBan = -std::numeric_limits<float>::infinity();
 
 void Ban(int32_t token, LogitsEdits& edits) { edits.biases.push_back({token, kBan}); }
 
+TokenIds HeldStopTokens(const ResolvedDecoding& decoding) {
+  const bool holds = decoding.min_holds_stops && decoding.min_new_tokens > 0;
+  return holds ? decoding.stop_token_ids : TokenIds();
+}
+
 }  // namespace
 
 ShapingRules::ShapingRules(const ResolvedDecoding& decoding)
@@ -20,6 +25,7 @@ ShapingRules::ShapingRules(const ResolvedDecoding& decoding)
       frequency_penalty(decoding.frequency_penalty),
       no_repeat_ngram_size(decoding.no_repeat_ngram_size),
       end_tokens(decoding.all_eos_token_ids),
+      stop_tokens(HeldStopTokens(decoding)),
       min_new_tokens(decoding.min_new_tokens),
       max_new_tokens(decoding.max_new_tokens),
       forced_bos(decoding.forced_bos),
@@ -46,9 +52,7 @@ ShapingRules::ShapingRules(const ResolvedDecoding& decoding)
       if (i > 0 && forced[i] < 0) continue;
       LogitsEdits& edits = edits_by_length_[bans][i];
       edits.biases = constant_biases;
-      if (bans > 0) {
-        for (const int32_t token : end_tokens) Ban(token, edits);
-      }
+      if (bans > 0) BanEnds(edits);
       edits.forced_id = forced[i];
     }
   }
@@ -76,10 +80,16 @@ bool ShapingRules::AreOf(const ResolvedDecoding& decoding) const {
          presence_penalty == decoding.presence_penalty &&
          frequency_penalty == decoding.frequency_penalty &&
          no_repeat_ngram_size == decoding.no_repeat_ngram_size &&
-         end_tokens == decoding.all_eos_token_ids && min_new_tokens == decoding.min_new_tokens &&
-         max_new_tokens == decoding.max_new_tokens && forced_bos == decoding.forced_bos &&
-         forced_eos == decoding.forced_eos && logit_bias_ == decoding.logit_bias &&
-         suppress_tokens_ == decoding.suppress_tokens && all_bad_words_ == decoding.bad_words;
+         end_tokens == decoding.all_eos_token_ids && stop_tokens == HeldStopTokens(decoding) &&
+         min_new_tokens == decoding.min_new_tokens && max_new_tokens == decoding.max_new_tokens &&
+         forced_bos == decoding.forced_bos && forced_eos == decoding.forced_eos &&
+         logit_bias_ == decoding.logit_bias && suppress_tokens_ == decoding.suppress_tokens &&
+         all_bad_words_ == decoding.bad_words;
+}
+
+void ShapingRules::BanEnds(LogitsEdits& edits) const {
+  for (const int32_t token : end_tokens) Ban(token, edits);
+  for (const int32_t token : stop_tokens) Ban(token, edits);
 }
 
 int32_t ShapingRules::ForcedAfter(int32_t prompt_size, int32_t num_generated) const {
@@ -171,9 +181,7 @@ void LogitsShaper::UpdateEdits() {
       }
     }
   }
-  if (rules_->bans_ends(num_generated_)) {
-    for (const int32_t token : rules_->end_tokens) Ban(token, edits);
-  }
+  if (rules_->bans_ends(num_generated_)) rules_->BanEnds(edits);
   edits.forced_id = rules_->ForcedAfter(prompt_size_, num_generated_);
 }
 

@@ -2,8 +2,8 @@
 // processors as LogitsEdits, kept up to date token by token instead of recomputed.
 //
 // The order is that of transformers: repetition penalty, (presence and frequency penalties), then
-// bans and biases, which commute: repeated n-grams, bad words, end tokens before min_new_tokens,
-// suppressed tokens, logit_bias. A forced token overrides them all.
+// bans and biases, which commute: repeated n-grams, bad words, end tokens before min_new_tokens (a
+// request's: stop ids too), suppressed tokens, logit_bias. A forced token overrides them all.
 #pragma once
 
 #include <array>
@@ -36,6 +36,7 @@ struct ShapingRules {
   // Bad words of several tokens, by their last but one.
   absl::flat_hash_map<int32_t, std::vector<TokenIds>> bad_words;
   TokenIds end_tokens;
+  TokenIds stop_tokens;  // that min_new_tokens holds back too
   int32_t min_new_tokens;
   int32_t max_new_tokens;
   int32_t forced_bos;
@@ -50,6 +51,7 @@ struct ShapingRules {
   bool needs_history() const { return no_repeat_ngram_size > 0 || !bad_words.empty(); }
 
   bool bans_ends(int32_t num_generated) const { return num_generated < min_new_tokens; }
+  void BanEnds(LogitsEdits& edits) const;
   // The token that is forced after so many; -1: none.
   int32_t ForcedAfter(int32_t prompt_size, int32_t num_generated) const;
   // The edits of all sequences of a length. REQUIRES: !depends_on_tokens().

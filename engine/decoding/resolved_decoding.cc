@@ -318,6 +318,7 @@ absl::Status FitLength(const GenerateRequest& request, const GenerationDefaults&
   }
   decoding.min_new_tokens = request.limits.min_new_tokens.value_or(
       DefaultMinNewTokens(defaults, prompt_tokens, decoding.max_new_tokens));
+  decoding.min_holds_stops = request.limits.min_new_tokens.has_value();
   return CheckInt("limits.min_new_tokens", decoding.min_new_tokens, 0, decoding.max_new_tokens);
 }
 

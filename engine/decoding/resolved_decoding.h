@@ -36,7 +36,10 @@ struct ResolvedDecoding {
   bool renormalize = false;  // scores are log-softmaxed once more after the edits
 
   int32_t max_new_tokens = 0;  // fits the model's positions
-  int32_t min_new_tokens = 0;
+  int32_t min_new_tokens = 0;  // no end token before
+  // No stop id or stop string before either: the request's minimum holds these back, the model's
+  // does not, as in transformers.
+  bool min_holds_stops = false;
   std::vector<std::string> stop;
   TokenIds stop_token_ids;     // end a sequence with STOP
   TokenIds eos_token_ids;      // end a sequence with EOS; empty with ignore_eos

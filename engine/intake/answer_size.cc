@@ -27,8 +27,9 @@ int64_t LeastPositionBytes(int32_t num_top) {
 
 // Tokens that each sequence has for certain.
 int32_t LeastNewTokens(const ResolvedDecoding& decoding) {
-  if (!decoding.stop.empty() || !decoding.stop_token_ids.empty()) return 0;
-  return decoding.eos_token_ids.empty()
+  const bool stops = !decoding.stop.empty() || !decoding.stop_token_ids.empty();
+  if (stops && !decoding.min_holds_stops) return 0;
+  return !stops && decoding.eos_token_ids.empty()
              ? decoding.max_new_tokens
              : std::min(decoding.min_new_tokens, decoding.max_new_tokens);
 }

@@ -153,6 +153,8 @@ TEST(AnswerSize, WhatTheRequestTellsIsNotComputed) {
   request.mutable_limits()->set_min_new_tokens(90);
   request.mutable_output()->set_logprobs(10);
   expect_refused(server.client.Generate(request, kSoon).status());
+  request.mutable_limits()->add_stop("e");
+  expect_refused(server.client.Generate(request, kSoon).status());
   request = Write(40);
   request.mutable_sampling()->set_num_sequences(8);
   request.mutable_output()->set_logprobs(5);

@@ -4,6 +4,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "beamline/v1/inference.grpc.pb.h"
 #include "client/client.h"
@@ -137,7 +138,6 @@ TEST(Rpc, SamplingTellsItsSeedAndRepeatsIt) {
   EXPECT_EQ(first->sequences(1).text(), second->sequences(1).text());
 }
 
-TEST(Rpc, StreamPastItsDeadlineEndsWithWhatThereIs) {
 TEST(Rpc, SamplesAreNumberedAlikeInAStream) {
   v1::GenerateRequest request = Write("Package: ");
   request.mutable_sampling()->set_num_sequences(6);
@@ -157,6 +157,37 @@ TEST(Rpc, SamplesAreNumberedAlikeInAStream) {
   for (int i = 0; i < 6; ++i) EXPECT_EQ(texts[i], whole->sequences(i).text()) << i;
 }
 
+TEST(Rpc, AStopTextMayNameTheEndToken) {
+  v1::GenerateRequest request = Write("Package: password-gorilla\nSynopsis:");
+  request.mutable_limits()->set_max_new_tokens(60);
+  const auto ended = SharedClient().Generate(request, kSoon);
+  ASSERT_TRUE(ended.ok()) << ended.status();
+  ASSERT_EQ(ended->sequences(0).finish_reason(), v1::FINISH_REASON_EOS);
+  request.mutable_limits()->set_ignore_eos(true);
+  request.mutable_limits()->add_stop("<|endoftext|>");
+  const auto stopped = SharedClient().Generate(request, kSoon);
+  ASSERT_TRUE(stopped.ok()) << stopped.status();
+  EXPECT_EQ(stopped->sequences(0).finish_reason(), v1::FINISH_REASON_STOP);
+  EXPECT_EQ(stopped->sequences(0).text(), ended->sequences(0).text());
+  EXPECT_EQ(stopped->sequences(0).ids_size(), ended->sequences(0).ids_size());
+}
+
+TEST(Rpc, AMinimumHoldsBackStops) {
+  v1::GenerateRequest request = Write("Package: vim\n");
+  request.mutable_limits()->add_stop("e");
+  request.mutable_limits()->set_ignore_eos(true);
+  const auto early = SharedClient().Generate(request, kSoon);
+  ASSERT_TRUE(early.ok()) << early.status();
+  ASSERT_LE(early->sequences(0).ids_size(), 12);
+  ASSERT_EQ(early->sequences(0).finish_reason(), v1::FINISH_REASON_STOP);
+  request.mutable_limits()->set_min_new_tokens(12);
+  const auto late = SharedClient().Generate(request, kSoon);
+  ASSERT_TRUE(late.ok()) << late.status();
+  EXPECT_GT(late->sequences(0).ids_size(), 12);
+  EXPECT_THAT(late->sequences(0).text(), HasSubstr("e"));
+}
+
+TEST(Rpc, StreamPastItsDeadlineEndsWithWhatThereIs) {
   v1::GenerateRequest request = Write("Package: ");
   request.mutable_sampling()->set_num_sequences(64);  // slow enough to be cut
   request.mutable_limits()->set_max_new_tokens(500);

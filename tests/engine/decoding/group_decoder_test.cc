@@ -18,9 +18,11 @@ constexpr int kRounds = 1500;
 
 bool Contains(const TokenIds& ids, int32_t id) { return std::ranges::find(ids, id) != ids.end(); }
 
-// The end of the first stop string in the text and its size; {npos, 0}: none.
-std::pair<size_t, size_t> FindStop(const std::string& text, const std::vector<std::string>& stops) {
-  for (size_t end = 1; end <= text.size(); ++end) {
+// The end of the first stop string in the text that ends behind byte `from`, and its size;
+// {npos, 0}: none.
+std::pair<size_t, size_t> FindStop(const std::string& text, const std::vector<std::string>& stops,
+                                   size_t from) {
+  for (size_t end = from + 1; end <= text.size(); ++end) {
     size_t longest = 0;
     for (const std::string& stop : stops) {
       if (text.substr(0, end).ends_with(stop)) longest = std::max(longest, stop.size());
@@ -30,25 +32,69 @@ std::pair<size_t, size_t> FindStop(const std::string& text, const std::vector<st
   return {std::string::npos, 0};
 }
 
-std::string TextOf(const ToyTokenizer& tokenizer, const ResolvedDecoding& decoding, TokenIds ids) {
+// Of the tokens that have text.
+TokenIds IdsOfText(const ResolvedDecoding& decoding, TokenIds ids) {
   if (!ids.empty() && !decoding.include_stop && Contains(decoding.stop_token_ids, ids.back()) &&
       !Contains(decoding.eos_token_ids, ids.back())) {
     ids.pop_back();
   }
-  return *tokenizer.Decode(ids, decoding.output.skip_special_tokens);
+  return ids;
+}
+
+// Bytes of the text with special tokens that are there before a stop string may end.
+size_t HeldBytes(const ToyTokenizer& tokenizer, const ResolvedDecoding& decoding,
+                 const TokenIds& ids) {
+  if (!decoding.min_holds_stops) return 0;
+  const auto detokenizer = tokenizer.StartDecoding(/*skip_special_tokens=*/false);
+  size_t bytes = 0;
+  for (size_t i = 0; i < ids.size() && i < static_cast<size_t>(decoding.min_new_tokens); ++i) {
+    bytes += detokenizer->Append(ids[i]).size();
+  }
+  return bytes;
+}
+
+// The text less its special tokens, and less what it has of one at its end. No other token has a
+// '<' or '>'.
+std::string WithoutSpecials(std::string text) {
+  for (size_t begin; (begin = text.find('<')) != std::string::npos;) {
+    const size_t end = text.find('>', begin);
+    text.erase(begin, end == std::string::npos ? end : end + 1 - begin);
+  }
+  return text;
+}
+
+// Whether a hidden token comes after a part of a character, which either text decodes in its own
+// way.
+bool HidesBesideHalves(const ToyTokenizer& tokenizer, const TokenIds& ids) {
+  const auto full = tokenizer.StartDecoding(/*skip_special_tokens=*/false);
+  const auto shown = tokenizer.StartDecoding(/*skip_special_tokens=*/true);
+  return std::ranges::any_of(ids, [&](int32_t id) {
+    const std::string piece = full->Append(id);
+    return WithoutSpecials(piece) != shown->Append(id);
+  });
 }
 
 // Text and reason follow from the ids alone.
 void CheckEnd(const ToyTokenizer& tokenizer, const ResolvedDecoding& decoding,
               const GeneratedSequence& sequence) {
-  const std::string whole = TextOf(tokenizer, decoding, sequence.ids);
-  const auto [end, size] = FindStop(whole, decoding.stop);
+  const TokenIds ids = IdsOfText(decoding, sequence.ids);
+  const std::string full = *tokenizer.Decode(ids, /*skip=*/false);
+  const std::string whole = *tokenizer.Decode(ids, decoding.output.skip_special_tokens);
+  const size_t held = HeldBytes(tokenizer, decoding, ids);
+  const auto [end, size] = FindStop(full, decoding.stop, held);
   const int32_t last = sequence.ids.empty() ? -1 : sequence.ids.back();
   if (size > 0) {
     EXPECT_EQ(sequence.finish_reason, FinishReason::kStop);
-    EXPECT_EQ(sequence.text, whole.substr(0, decoding.include_stop ? end : end - size));
-    TokenIds before(sequence.ids.begin(), sequence.ids.end() - 1);
-    EXPECT_EQ(FindStop(TextOf(tokenizer, decoding, before), decoding.stop).second, 0);
+    const std::string kept = full.substr(0, decoding.include_stop ? end : end - size);
+    if (!decoding.output.skip_special_tokens) {
+      EXPECT_EQ(sequence.text, kept);
+    } else if (!HidesBesideHalves(tokenizer, ids)) {
+      EXPECT_EQ(sequence.text, WithoutSpecials(kept));
+    } else {
+      EXPECT_TRUE(whole.starts_with(sequence.text) && IsWholeCharacters(sequence.text));
+    }
+    const TokenIds before(ids.begin(), ids.end() - 1);
+    EXPECT_EQ(FindStop(*tokenizer.Decode(before, /*skip=*/false), decoding.stop, held).second, 0);
     return;
   }
   EXPECT_EQ(sequence.text, whole);
@@ -184,8 +230,10 @@ TEST(GroupDecoder, BannedTokensAndNgramsNeverAppear) {
         const auto ngram = history.end() - n;
         EXPECT_EQ(std::search(history.begin(), history.end(), ngram, history.end()), ngram);
       }
-      EXPECT_TRUE(sequence.finish_reason != FinishReason::kEos ||
-                  static_cast<int32_t>(sequence.ids.size()) > decoding.min_new_tokens);
+      const bool is_held =
+          sequence.finish_reason == FinishReason::kEos ||
+          (sequence.finish_reason == FinishReason::kStop && decoding.min_holds_stops);
+      EXPECT_TRUE(!is_held || static_cast<int32_t>(sequence.ids.size()) > decoding.min_new_tokens);
     }
     ASSERT_FALSE(testing::Test::HasFailure());
   }

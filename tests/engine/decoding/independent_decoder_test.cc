@@ -90,6 +90,46 @@ TEST(IndependentDecoder, SamplesComeInTheOrderOfTheirDraws) {
   }
 }
 
+// Ids 2 to 4 in turn: "a", "b", "c" and so on.
+std::vector<float> NextLetter(std::span<const int32_t> history) {
+  std::vector<float> logits(5, 0.0f);
+  logits[history.size() % 3 + 2] = 5.0f;
+  return logits;
+}
+
+TEST(IndependentDecoder, ARequestsMinimumHoldsBackStopIdsAndTexts) {
+  const ToyTokenizer tokenizer({"</s>", "x", "c", "a", "b"}, {0});
+  const auto answer = [&](const ResolvedDecoding& decoding) {
+    const auto decoder = GroupDecoder::Create(decoding, {1}, tokenizer, true);
+    return RunGroup(*decoder, NextLetter, {1}).sequences[0];
+  };
+  ResolvedDecoding decoding = Options(DecodingKind::kGreedy, 1, 9);
+  decoding.vocab_size = 5;
+  decoding.stop = {"ab"};
+  EXPECT_EQ(answer(decoding).text, "");
+  decoding.min_new_tokens = 1;  // the model's own
+  EXPECT_EQ(answer(decoding).text, "");
+  EXPECT_EQ(answer(decoding).ids, (TokenIds{3, 4}));
+  decoding.min_holds_stops = true;
+  EXPECT_EQ(answer(decoding).text, "");  // the second token ends it
+  decoding.min_new_tokens = 2;
+  EXPECT_EQ(answer(decoding).text, "abc");
+  EXPECT_EQ(answer(decoding).ids, (TokenIds{3, 4, 2, 3, 4}));
+  decoding.min_new_tokens = 5;
+  EXPECT_EQ(answer(decoding).text, "abcabc");
+  decoding.stop = {"abcab"};  // starts before the minimum is reached, and ends behind it
+  EXPECT_EQ(answer(decoding).text, "abc");
+  decoding.min_new_tokens = 4;
+  EXPECT_EQ(answer(decoding).text, "");
+
+  decoding.stop.clear();
+  decoding.stop_token_ids = {4};
+  EXPECT_EQ(answer(decoding).ids, (TokenIds{3, 1, 2, 3, 4}));
+  EXPECT_EQ(answer(decoding).finish_reason, FinishReason::kStop);
+  decoding.min_holds_stops = false;
+  EXPECT_EQ(answer(decoding).ids, (TokenIds{3, 4}));
+}
+
 TEST(IndependentDecoder, StopKeepsWhatThereIsAndWhatHadEnded) {
   const ToyTokenizer tokenizer = LetterTokenizer();
   ResolvedDecoding decoding = Options(DecodingKind::kSampling, 12, 40);

@@ -46,7 +46,12 @@ std::vector<float> ShapeDirectly(const ResolvedDecoding& options, const TokenIds
     if (ends_with(std::span(word).first(word.size() - 1))) scores[word.back()] = kBan;
   }
   const auto num_new = static_cast<int32_t>(output.size());
-  if (num_new < options.min_new_tokens) scores[options.all_eos_token_ids[0]] = kBan;
+  if (num_new < options.min_new_tokens) {
+    scores[options.all_eos_token_ids[0]] = kBan;
+    if (options.min_holds_stops) {
+      for (const int32_t id : options.stop_token_ids) scores[id] = kBan;
+    }
+  }
   for (const int32_t id : options.suppress_tokens) scores[id] = kBan;
   for (const auto& [id, bias] : options.logit_bias) scores[id] += bias;
   int32_t forced = history.size() == 1 ? options.forced_bos : -1;
@@ -123,6 +128,11 @@ TEST(ShapingRules, AreSharedByRequestsThatAskForTheSame) {
   others[10].suppress_tokens = {5};
   others.push_back(options);
   others.back().bad_words = {{8}};
+  ResolvedDecoding held = others[5];
+  held.min_holds_stops = true;
+  held.stop_token_ids = {6};
+  others.push_back(held);
+  EXPECT_NE(ShapingRules::For(others[5]), ShapingRules::For(held));
   for (const ResolvedDecoding& other : others) {
     EXPECT_NE(ShapingRules::For(other), ShapingRules::For(options));
   }

@@ -41,8 +41,9 @@ inline ToyTokenizer LetterTokenizer() {
 
 // Kind, lengths, ends and shaping at random; valid for LetterTokenizer.
 inline ResolvedDecoding RandomDecoding(Random& random) {
-  static const std::vector<std::string> kStops = {"ab",     "abab", "ba b", "c",
-                                                  "\u00e9", "bb",   "aab",  "a\u00e9b"};
+  static const std::vector<std::string> kStops = {
+      "ab",   "abab",  "ba b",   "c",      "\u00e9", "bb",    "aab",       "a\u00e9b",
+      "</s>", "<pad>", "a<pad>", "<pad>b", "d>a",    "b</s>", "<pad><pad>"};
   ResolvedDecoding decoding;
   decoding.vocab_size = LetterTokenizer().vocab_size();
   decoding.kind = static_cast<DecodingKind>(random.Int(0, 2));
@@ -61,6 +62,7 @@ inline ResolvedDecoding RandomDecoding(Random& random) {
   decoding.early_stopping = static_cast<EarlyStopping>(random.Int(0, 2));
   decoding.max_new_tokens = random.Int(1, 20);
   decoding.min_new_tokens = random.Chance(0.2) ? random.Int(0, decoding.max_new_tokens) : 0;
+  decoding.min_holds_stops = random.Chance(0.5);
   decoding.all_eos_token_ids = {0};
   if (random.Chance(0.8)) decoding.eos_token_ids = {0};
   if (random.Chance(0.3)) decoding.stop_token_ids = {random.Int(0, decoding.vocab_size - 1)};

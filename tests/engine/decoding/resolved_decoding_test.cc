@@ -316,8 +316,12 @@ TEST(FitLength, SettlesTheLeastNumberOfNewTokens) {
   EXPECT_EQ(least(30), 12);
   defaults.min_new_tokens = 7;
   EXPECT_EQ(least(30), 7);
+  EXPECT_FALSE(decoding.min_holds_stops);
   request.limits.min_new_tokens = 0;
   EXPECT_EQ(least(30), 0);
+  request.limits.min_new_tokens = 3;
+  EXPECT_EQ(least(30), 3);
+  EXPECT_TRUE(decoding.min_holds_stops);
 }
 
 TEST(ResolveDecoding, TakesTheModelsAnswersAndStops) {
