@@ -190,7 +190,7 @@ void AddChatCommand(CLI::App& app, Command& chosen) {
   const auto sampling = [&](const char* name, auto& value, const char* help) {
     AddNumber(*command, name, value, help)->excludes(greedy);
   };
-  sampling("--temperature", generate.temperature, "(0, 2]; random tokens");
+  sampling("--temperature", generate.temperature, "[0, 2], 0 is greedy; random tokens");
   sampling("--top-k", generate.top_k, ">= 0, 0: all; random tokens");
   sampling("--top-p", generate.top_p, "(0, 1]; random tokens");
   sampling("--seed", generate.seed, "same seed, same answer; random tokens");

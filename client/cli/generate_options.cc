@@ -30,7 +30,7 @@ void AddDecodingOptions(CLI::App& command, GenerateOptions& o) {
   const auto sampling = [&](const char* name, auto& value, const char* help) {
     AddNumber(command, name, value, help)->group(group)->excludes(greedy)->excludes(beam);
   };
-  sampling("--temperature", o.temperature, "(0, 2]; implies --sample");
+  sampling("--temperature", o.temperature, "[0, 2], 0 is greedy; implies --sample");
   sampling("--top-k", o.top_k, ">= 0, 0: all; implies --sample");
   sampling("--top-p", o.top_p, "(0, 1]; implies --sample");
   sampling("--min-p", o.min_p, "[0, 1]; implies --sample");

@@ -41,7 +41,7 @@ inline constexpr std::array kRequestLimits = {
     RequestLimit{"priority", NumberRange{-100, 100}},
     RequestLimit{.field = "request_id", .size = SizeRange{0, 256}},
     RequestLimit{.field = "cache_salt", .size = SizeRange{0, 256}},
-    RequestLimit{"decoding.sampling.temperature", NumberRange{0, 2, true}},
+    RequestLimit{"decoding.sampling.temperature", NumberRange{0, 2}},
     RequestLimit{"decoding.sampling.top_k", NumberRange{0}},
     RequestLimit{"decoding.sampling.top_p", NumberRange{0, 1, true}},
     RequestLimit{"decoding.sampling.min_p", NumberRange{0, 1}},

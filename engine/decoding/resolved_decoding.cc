@@ -49,15 +49,35 @@ absl::Status ResolveNumSequences(std::string_view field, std::optional<int32_t> 
   return CheckInt(field, decoding.num_sequences, 1, most);
 }
 
+// A request's temperature of 0 is greedy decoding. A model's is refused, as by transformers.
+absl::Status ResolveTemperature(const SamplingOptions& options, const GenerationDefaults& defaults,
+                                ResolvedDecoding& decoding) {
+  constexpr RequestLimit kLimit = LimitOf("decoding.sampling.temperature");
+  if (!options.temperature.has_value()) {
+    decoding.temperature = defaults.temperature.value_or(1.0f);
+    return CheckFloat(fmt::format("{}temperature", kDefaultsFile), decoding.temperature,
+                      static_cast<float>(kLimit.value->min), static_cast<float>(kLimit.value->max),
+                      Lower::kExcluded);
+  }
+  decoding.temperature = *options.temperature;
+  BEAMLINE_RETURN_IF_ERROR(CheckValue(kLimit, decoding.temperature));
+  if (decoding.temperature > 0) return absl::OkStatus();
+  if (options.num_sequences.value_or(1) > 1) {
+    return FieldError("decoding.sampling.num_sequences", fmt::to_string(*options.num_sequences),
+                      "1 with temperature 0, of which all answers would be the same");
+  }
+  decoding.kind = DecodingKind::kGreedy;
+  decoding.num_sequences = 1;
+  return absl::OkStatus();
+}
+
 absl::Status ResolveSampling(const SamplingOptions& options, const GenerationDefaults& defaults,
                              ResolvedDecoding& decoding) {
   decoding.kind = DecodingKind::kSampling;
   BEAMLINE_RETURN_IF_ERROR(ResolveNumSequences("decoding.sampling.num_sequences",
                                                options.num_sequences, kMaxNumSequences, defaults,
                                                decoding));
-  BEAMLINE_ASSIGN_OR_RETURN(decoding.temperature,
-                            Choose(LimitOf("decoding.sampling.temperature"), options.temperature,
-                                   defaults.temperature, 1.0f));
+  BEAMLINE_RETURN_IF_ERROR(ResolveTemperature(options, defaults, decoding));
   BEAMLINE_ASSIGN_OR_RETURN(
       decoding.top_k, Choose(LimitOf("decoding.sampling.top_k"), options.top_k, defaults.top_k, 0));
   BEAMLINE_ASSIGN_OR_RETURN(decoding.top_p, Choose(LimitOf("decoding.sampling.top_p"),

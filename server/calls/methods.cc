@@ -125,7 +125,10 @@ absl::StatusOr<PreparedGenerate> PrepareGenerate(CallState& call,
   BEAMLINE_RETURN_IF_ERROR(
       ResolveModel(call, message, ModelDirectory::Use::kGenerate, prepared.answer).status());
   BEAMLINE_ASSIGN_OR_RETURN(prepared.request, Convert(call, message, caller, prepared.answer));
-  prepared.answer.sampling = message.has_sampling();
+  // Temperature 0 draws nothing, so there is no seed to tell.
+  const v1::Sampling& sampling = message.sampling();
+  prepared.answer.sampling =
+      message.has_sampling() && !(sampling.has_temperature() && sampling.temperature() == 0);
   prepared.answer.return_token_ids = prepared.request.output.return_token_ids;
   return prepared;
 }

@@ -46,7 +46,7 @@ const std::vector<BadGenerate>& BadGenerates() {
          for (int i = 0; i < 600; ++i) m.mutable_prompt()->mutable_ids()->add_ids(5);
        }},
       {"target_prefix", [](auto& m) { m.mutable_target_prefix()->set_text("x"); }},
-      {"sampling.temperature", [](auto& m) { m.mutable_sampling()->set_temperature(0); }},
+      {"sampling.temperature", [](auto& m) { m.mutable_sampling()->set_temperature(-1); }},
       {"sampling.temperature", [](auto& m) { m.mutable_sampling()->set_temperature(2.5f); }},
       {"sampling.temperature", [](auto& m) { m.mutable_sampling()->set_temperature(kNan); }},
       {"sampling.top_k", [](auto& m) { m.mutable_sampling()->set_top_k(-1); }},

@@ -243,7 +243,7 @@ TEST(Http, ErrorsNameTheFieldsOfTheRequest) {
     return body;
   };
   fault(with({{"max_tokens", 0}}), "max_tokens", "max_tokens is 0; accepted: 1 to");
-  fault(with({{"temperature", 2.5}}), "temperature", "temperature is 2.5; accepted: above 0");
+  fault(with({{"temperature", 2.5}}), "temperature", "temperature is 2.5; accepted: 0 to 2");
   fault(with({{"temperature", 1}, {"top_p", 0}}), "top_p", "top_p is 0");
   fault(with({{"logprobs", 21}}), "logprobs", "logprobs is 21; accepted: 0 to 20");
   fault(with({{"presence_penalty", 3}}), "presence_penalty", "presence_penalty is 3");

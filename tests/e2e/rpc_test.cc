@@ -138,6 +138,18 @@ TEST(Rpc, SamplingTellsItsSeedAndRepeatsIt) {
   EXPECT_EQ(first->sequences(1).text(), second->sequences(1).text());
 }
 
+TEST(Rpc, TemperatureZeroIsGreedy) {
+  v1::GenerateRequest request = Write("Package: vim\n");
+  const auto greedy = SharedClient().Generate(request, kSoon);
+  ASSERT_TRUE(greedy.ok()) << greedy.status();
+  request.mutable_sampling()->set_temperature(0);
+  request.mutable_sampling()->set_top_k(40);
+  const auto cold = SharedClient().Generate(request, kSoon);
+  ASSERT_TRUE(cold.ok()) << cold.status();
+  EXPECT_EQ(cold->sequences(0).text(), greedy->sequences(0).text());
+  EXPECT_FALSE(cold->has_seed());
+}
+
 TEST(Rpc, SamplesAreNumberedAlikeInAStream) {
   v1::GenerateRequest request = Write("Package: ");
   request.mutable_sampling()->set_num_sequences(6);

@@ -59,11 +59,16 @@ void ExpectMessages(const std::vector<BadRequest>& cases) {
 
 TEST(ResolveDecoding, ChecksTheDecodingOptions) {
   ExpectMessages({
-      {"decoding.sampling.temperature is 3.5; accepted: above 0, at most 2",
+      {"decoding.sampling.temperature is 3.5; accepted: 0 to 2",
        [](auto& r) { SetSampling(r, {.temperature = 3.5f}); }},
-      {"decoding.sampling.temperature is 0; accepted: above 0, at most 2",
-       [](auto& r) { SetSampling(r, {.temperature = 0.0f}); }},
-      {"decoding.sampling.temperature is nan; accepted: above 0, at most 2",
+      {"decoding.sampling.temperature is -1; accepted: 0 to 2",
+       [](auto& r) { SetSampling(r, {.temperature = -1.0f}); }},
+      {"decoding.sampling.num_sequences is 2; accepted: 1 with temperature 0, of which all answers "
+       "would be the same",
+       [](auto& r) { SetSampling(r, {.temperature = 0.0f, .num_sequences = 2}); }},
+      {"decoding.sampling.top_p is 2; accepted: above 0, at most 1",
+       [](auto& r) { SetSampling(r, {.temperature = 0.0f, .top_p = 2.0f}); }},
+      {"decoding.sampling.temperature is nan; accepted: 0 to 2",
        [](auto& r) { SetSampling(r, {.temperature = kNan}); }},
       {"decoding.sampling.top_k is -1; accepted: 0 to 2147483647",
        [](auto& r) { SetSampling(r, {.top_k = -1}); }},
@@ -241,6 +246,17 @@ TEST(ResolveDecoding, SamplingDefaultsComeFromTheModelToo) {
   const auto broken = Resolve({}, defaults);
   EXPECT_EQ(std::string(broken.status().message()),
             "generation_config.json: temperature is 0; accepted: above 0, at most 2");
+}
+
+TEST(ResolveDecoding, TemperatureZeroIsGreedy) {
+  GenerationDefaults defaults = Defaults();
+  defaults.num_return_sequences = 3;
+  GenerateRequest request;
+  request.decoding = SamplingOptions{.temperature = 0.0f, .top_k = 5, .seed = 7};
+  const auto decoding = Resolve(request, defaults);
+  ASSERT_TRUE(decoding.ok()) << decoding.status();
+  EXPECT_EQ(decoding->kind, DecodingKind::kGreedy);
+  EXPECT_EQ(decoding->num_sequences, 1);
 }
 
 TEST(ResolveDecoding, BeamGroupsPadWithTheModelsTokenOrItsFirstEndToken) {
