@@ -8,6 +8,7 @@ For each tokenizer: NAME/tokenizer.json and NAME/rows.jsonl. A row is either a t
 offsets and both decodings, or a list of ids with its
 decodings. Offsets of template tokens are [0, 0].
 Rows are also made for the tokenizer.json files of models/ (NAME/rows.jsonl alone).
+Long because each kind of tokenizer is made by a function of its own.
 """
 
 import argparse
@@ -26,6 +27,9 @@ QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
 O200K = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
          r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
          r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+BLOOM = " ?[^(\\s|[.,!?…。，、।۔،])]+"
+CL100K = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]"
+          r"|\s+(?!\S)|\s")
 CLIP = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
 
 NASTY = [
@@ -150,6 +154,27 @@ def gpt_neox():
                                  initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
     t.add_tokens([AddedToken(" " * length, normalized=True) for length in (8, 4, 3, 2)])
     t.post_processor = processors.TemplateProcessing(single="$A:0", pair="$A:0 $B:1", special_tokens=[])
+    return t
+
+
+def bloom():
+    """As BLOOM's file has it."""
+    t = Tokenizer(models.BPE())
+    t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(BLOOM), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    t.decoder = decoders.ByteLevel()
+    train(t, trainers.BpeTrainer(vocab_size=450, special_tokens=["<unk>", "<s>", "</s>", "<pad>"],
+                                 initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    t.post_processor = processors.ByteLevel(add_prefix_space=True, trim_offsets=False, use_regex=False)
+    return t
+
+
+def cl100k():
+    """With tiktoken's own pattern, whose {1,3}+ repeats."""
+    t = Tokenizer(models.BPE())
+    t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(CL100K), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    t.decoder = decoders.ByteLevel()
+    train(t, trainers.BpeTrainer(vocab_size=450, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    t.add_special_tokens(["<|end|>"])
     return t
 
 
@@ -323,7 +348,7 @@ def corner_cases():
 
 
 def tokenizers_to_make():
-    for make in (llama3, qwen2, llama2_class, gemma, gpt_neox, o200k, t5, unigram_bytes, roberta, clip, wordpiece, bert_cased, char_bpe, byte_normalized):
+    for make in (llama3, qwen2, bloom, cl100k, llama2_class, gemma, gpt_neox, o200k, t5, unigram_bytes, roberta, clip, wordpiece, bert_cased, char_bpe, byte_normalized):
         yield make.__name__, json.loads(make().to_str())
     t, merges = llama2()
     spec = json.loads(t.to_str())

@@ -1,23 +1,32 @@
-// Patterns that tell what they read: PCRE2 knows limits of backtracking, but none of what a loop
-// reads before it fails, so that "[^b]*b|." takes the square of a text's size within all of them.
+// Patterns that tell what they read: Oniguruma knows limits of backtracking, but none of what a
+// loop reads before it fails, so that "[^b]*b|." takes the square of a text's size within all of
+// them.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace beamline::text {
 
 struct CountedPattern {
-  // The same pattern with callouts (?Cn): behind what repeats, before each sixteenth alternative
-  // (n is 16), and in long runs of letters. Between two of them little is read that is not part of
-  // the way from one's position to the other's.
+  // The same pattern with callouts "(?{})": after what repeats, before it where Oniguruma does not
+  // count as retries what is given back, and where much is read without a repeat. Between two of
+  // them little is read that is not on the way from one's position to the other's, but for what the
+  // other members say. What means something else in other versions of Oniguruma than in the
+  // reference's is spelled out.
   std::string pattern;
-  // What a back reference compares is on no such way when it fails.
-  bool has_back_references = false;
+  // A back reference, a look-behind or an absent group may look through all of the text.
+  bool reads_far = false;
+  // \X may, where it is a single cluster.
+  bool reads_clusters = false;
+  // The longest text that is compared at once.
+  size_t longest_literal = 0;
+  // Calls of groups, \g<...>.
+  size_t calls = 0;
 };
 
-// `pattern` is one of PCRE2's that compiles. Where this reads it in another way than PCRE2 does,
-// what is made of it may not compile.
+// Of a pattern that Oniguruma refuses, any text.
 CountedPattern AddCallouts(std::string_view pattern);
 
 }  // namespace beamline::text

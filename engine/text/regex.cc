@@ -1,93 +1,130 @@
 #include "engine/text/regex.h"
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
+#include <oniguruma.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "base/status.h"
 #include "base/utf8.h"
 #include "engine/text/counted_pattern.h"
-#include "engine/text/oniguruma.h"
 #include "fmt/format.h"
 
 namespace beamline::text {
 namespace {
 
-constexpr size_t kJitStackStart = 64 << 10;
-constexpr size_t kJitStackMax = 16 << 20;
-constexpr size_t kMaxPatternBytes = 64 << 10;
+// What Oniguruma compiles takes the square of a literal's length, regardless of case, and two to
+// the number of groups that call others twice.
+constexpr size_t kMaxPatternBytes = 16 << 10;
+constexpr size_t kMaxCalls = 32;
+// What Oniguruma's own limit is, which Hugging Face's library keeps to: of one place in the text.
+constexpr unsigned long kMostRetries = 10'000'000;
+// Of one search. They count as work from there on.
+constexpr unsigned long kRetriesForFree = 128;
+// Entries of 32 bytes or so.
+constexpr size_t kStackForAll = size_t{1} << 20;
+constexpr size_t kStackPerByte = 4;
 
-// What one thread needs to match: the JIT's stack and room for the bounds of a match.
+const OnigUChar* Bytes(std::string_view text) {
+  return reinterpret_cast<const OnigUChar*>(text.data());
+}
+
+// The library's start is no matter of several threads.
+void Initialize() {
+  static const bool initialized = [] {
+    OnigEncoding encoding = ONIG_ENCODING_UTF8;
+    return onig_initialize(&encoding, 1) == ONIG_NORMAL;
+  }();
+  BEAMLINE_CHECK(initialized);
+}
+
+std::string ErrorMessage(int code, OnigErrorInfo* info) {
+  OnigUChar message[ONIG_MAX_ERROR_MESSAGE_LEN];
+  const int size = onig_error_code_to_str(message, code, info);
+  return std::string(reinterpret_cast<char*>(message), static_cast<size_t>(size));
+}
+
+// The pattern as it is; in *regex what the caller frees.
+absl::Status CompileAsIs(std::string_view pattern, OnigRegex* regex) {
+  OnigErrorInfo info = {};
+  const OnigUChar* const begin = Bytes(pattern);
+  const int result = onig_new(regex, begin, begin + pattern.size(), ONIG_OPTION_NONE,
+                              ONIG_ENCODING_UTF8, ONIG_SYNTAX_ONIGURUMA, &info);
+  if (result == ONIG_NORMAL) return absl::OkStatus();
+  return absl::InvalidArgumentError(ErrorMessage(result, &info));
+}
+
+// What one thread needs to match.
 class MatchScratch {
  public:
-  MatchScratch()
-      : data_(pcre2_match_data_create(1, nullptr)),
-        context_(pcre2_match_context_create(nullptr)),
-        stack_(pcre2_jit_stack_create(kJitStackStart, kJitStackMax, nullptr)) {
-    pcre2_jit_stack_assign(context_, nullptr, stack_);
+  MatchScratch() : param_(onig_new_match_param()), region_(onig_region_new()) {
+    onig_initialize_match_param(param_);
   }
   ~MatchScratch() {
-    pcre2_match_context_free(context_);
-    pcre2_jit_stack_free(stack_);
-    pcre2_match_data_free(data_);
+    onig_region_free(region_, 1);
+    onig_free_match_param(param_);
   }
   MatchScratch(const MatchScratch&) = delete;
   MatchScratch& operator=(const MatchScratch&) = delete;
 
-  pcre2_match_data* data() { return data_; }
-  pcre2_match_context* context() { return context_; }
+  OnigMatchParam* param() { return param_; }
+  OnigRegion* region() { return region_; }
 
  private:
-  pcre2_match_data* data_;
-  pcre2_match_context* context_;
-  pcre2_jit_stack* stack_;
+  OnigMatchParam* param_;
+  OnigRegion* region_;
 };
 
 // What the callouts of one search tell it (counted_pattern.h).
 struct Search {
   TextWork* work;
   size_t units_per_callout;
-  size_t position = 0;  // of the one before
+  const OnigUChar* position = nullptr;  // of the one before
 };
 
-int CountWork(pcre2_callout_block* block, void* data) {
+int CountWork(OnigCalloutArgs* args, void* data) {
   Search& search = *static_cast<Search*>(data);
-  const size_t position = block->current_position;
-  const size_t bytes = std::max(position, search.position) - std::min(position, search.position);
+  const OnigUChar* const position = onig_get_current_by_callout_args(args);
+  const auto bytes = static_cast<size_t>(std::max(position, search.position) -
+                                         std::min(position, search.position));
   search.position = position;
-  return search.work->Spend(search.units_per_callout + block->callout_number + bytes)
-             ? 0
-             : PCRE2_ERROR_CALLOUT;
+  return search.work->Spend(search.units_per_callout + bytes) ? ONIG_CALLOUT_SUCCESS : ONIG_ABORT;
 }
 
-pcre2_code* CompileWith(std::string_view pattern, uint32_t options, int* error,
-                        PCRE2_SIZE* error_offset) {
-  pcre2_compile_context* context = pcre2_compile_context_create(nullptr);
-  pcre2_set_newline(context, PCRE2_NEWLINE_LF);
-  constexpr uint32_t kOptions = PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
-  pcre2_code* const code =
-      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
-                    kOptions | options, error, error_offset, context);
-  pcre2_compile_context_free(context);
-  return code;
+bool HasTooManyRetries(int result) {
+  return result == ONIGERR_RETRY_LIMIT_IN_MATCH_OVER ||
+         result == ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER;
 }
 
-std::string ErrorMessage(int code) {
-  PCRE2_UCHAR buffer[256];
-  pcre2_get_error_message(code, buffer, sizeof(buffer));
-  return reinterpret_cast<const char*>(buffer);
+// onig_search from `start` on, again with twice the retries where they are too few: how many it
+// took it does not tell.
+int FindNext(OnigRegex regex, std::string_view text, size_t start, Search* search,
+             MatchScratch* scratch) {
+  const OnigUChar* const begin = Bytes(text);
+  const OnigUChar* const end = begin + text.size();
+  for (unsigned long retries = kRetriesForFree;; retries *= 2) {
+    onig_set_retry_limit_in_match_of_match_param(scratch->param(), std::min(retries, kMostRetries));
+    onig_set_retry_limit_in_search_of_match_param(scratch->param(), retries);
+    search->position = begin + start;
+    const int result =
+        onig_search_with_param(regex, begin, end, begin + start, end, scratch->region(),
+                               ONIG_OPTION_NONE, scratch->param());
+    if (!HasTooManyRetries(result)) return result;
+    if (!search->work->Spend(retries)) return ONIG_ABORT;
+    if (result == ONIGERR_RETRY_LIMIT_IN_MATCH_OVER && retries > kMostRetries) return result;
+  }
 }
 
 }  // namespace
 
 struct Regex::Impl {
-  pcre2_code* code = nullptr;
-  bool jit = false;
-  bool has_back_references = false;
+  OnigRegex compiled = nullptr;
+  // Of a callout, beside its own: all bytes of the text by this. 0: none.
+  size_t text_bytes_per_unit = 0;
+  size_t units_per_callout = 1;
   size_t units_per_match = 1;  // of looking at the pattern
-  ~Impl() { pcre2_code_free(code); }
+  ~Impl() { onig_free(compiled); }
 };
 
 Regex::Regex(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -100,41 +137,40 @@ absl::StatusOr<Regex> Regex::Compile(std::string_view pattern) {
     return absl::InvalidArgumentError(fmt::format("pattern of {} bytes; at most {} are accepted",
                                                   pattern.size(), kMaxPatternBytes));
   }
-  BEAMLINE_ASSIGN_OR_RETURN(const std::string translated, TranslatePattern(pattern));
-  int error = 0;
-  PCRE2_SIZE error_offset = 0;
+  Initialize();
   auto impl = std::make_unique<Impl>();
+  const CountedPattern counted = AddCallouts(pattern);
+  if (counted.calls > kMaxCalls) {
+    return absl::InvalidArgumentError(
+        fmt::format("pattern {}: {} calls of groups (\\g); at most {} are accepted", pattern,
+                    counted.calls, kMaxCalls));
+  }
   // By itself first: its faults are the file's.
-  pcre2_code* const plain = CompileWith(translated, 0, &error, &error_offset);
-  if (plain == nullptr) {
-    return absl::InvalidArgumentError(
-        fmt::format("pattern {}: {} at byte {}", pattern, ErrorMessage(error), error_offset));
+  absl::Status status = CompileAsIs(pattern, &impl->compiled);
+  if (status.ok()) {
+    onig_free(std::exchange(impl->compiled, nullptr));
+    status = CompileAsIs(counted.pattern, &impl->compiled);
   }
-  pcre2_code_free(plain);
-  const CountedPattern counted = AddCallouts(translated);
-  impl->has_back_references = counted.has_back_references;
-  impl->code = CompileWith(counted.pattern, 0, &error, &error_offset);
-  if (impl->code == nullptr) {
-    // A way of writing that AddCallouts does not know: PCRE2's own callouts, slower ones.
-    impl->code = CompileWith(translated, PCRE2_AUTO_CALLOUT, &error, &error_offset);
-  }
-  if (impl->code == nullptr) {
+  if (!status.ok()) {
     return absl::InvalidArgumentError(
-        fmt::format("pattern {}: {} at byte {}", pattern, ErrorMessage(error), error_offset));
+        fmt::format("pattern {}: {}", pattern, std::string(status.message())));
   }
   constexpr size_t kPatternBytesPerUnit = 64;
+  constexpr size_t kLiteralBytesPerUnit = 16;
+  constexpr size_t kClusterBytesPerUnit = 64;
+  impl->text_bytes_per_unit = counted.reads_far        ? 1
+                              : counted.reads_clusters ? kClusterBytesPerUnit
+                                                       : 0;
+  impl->units_per_callout = 1 + counted.longest_literal / kLiteralBytesPerUnit;
   impl->units_per_match = 1 + pattern.size() / kPatternBytesPerUnit;
-  impl->jit = pcre2_jit_compile(impl->code, PCRE2_JIT_COMPLETE) == 0;
   return Regex(std::move(impl));
 }
 
 absl::StatusOr<Regex> Regex::CompileLiteral(std::string_view literal) {
+  constexpr std::string_view kSpecial = "\\.+*?()|[]{}^$";
   std::string pattern;
   for (const char c : literal) {
-    const auto byte = static_cast<uint8_t>(c);
-    const bool plain = byte >= 0x80 || byte <= ' ' || (c >= '0' && c <= '9') ||
-                       (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-    if (!plain) pattern.push_back('\\');
+    if (kSpecial.find(c) != std::string_view::npos) pattern.push_back('\\');
     pattern.push_back(c);
   }
   return Compile(pattern);
@@ -145,36 +181,41 @@ absl::Status Regex::FindAll(std::string_view text, std::vector<RegexMatch>* matc
   thread_local MatchScratch scratch;
   TextWork own(text.size());
   if (work == nullptr) work = &own;
-  // A back reference may compare all of the text before it fails.
-  Search search = {work, impl_->has_back_references ? 1 + text.size() : 1};
-  pcre2_set_callout(scratch.context(), CountWork, &search);
-  const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
-  const auto match = impl_->jit ? pcre2_jit_match : pcre2_match;
-  const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(scratch.data());
+  Search search = {work, impl_->units_per_callout};
+  if (impl_->text_bytes_per_unit > 0) {
+    search.units_per_callout += text.size() / impl_->text_bytes_per_unit;
+  }
+  onig_set_progress_callout_of_match_param(scratch.param(), CountWork);
+  onig_set_callout_user_data_of_match_param(scratch.param(), &search);
+  onig_set_match_stack_limit_size_of_match_param(
+      scratch.param(), static_cast<unsigned int>(kStackForAll + kStackPerByte * text.size()));
   size_t start = 0;
-  // Like Oniguruma's find_iter: after an empty match the search goes on one character further, and
-  // an empty match right behind the one before is dropped.
+  // As the reference iterates: an empty match right after the one before is dropped, and the search
+  // goes on one character further.
   size_t last_end = std::string_view::npos;
   while (start <= text.size()) {
-    search.position = start;
     if (!work->Spend(impl_->units_per_match)) return work->status();
-    const int result = match(impl_->code, subject, text.size(), start, PCRE2_NO_UTF_CHECK,
-                             scratch.data(), scratch.context());
-    if (result == PCRE2_ERROR_NOMATCH) break;
-    if (result == PCRE2_ERROR_CALLOUT) return work->status();
+    const int result = FindNext(impl_->compiled, text, start, &search, &scratch);
+    if (result == ONIG_MISMATCH) break;
+    if (!work->status().ok()) return work->status();
     if (result < 0) {
+      OnigErrorInfo info = {};
       return absl::InvalidArgumentError(
           fmt::format("the tokenizer's regular expression gave up on this text at byte {}: {}",
-                      start, ErrorMessage(result)));
+                      start, ErrorMessage(result, &info)));
     }
-    const size_t begin = bounds[0], end = bounds[1];
-    if (begin == end) {
-      start = end < text.size() ? end + CharLength(text[end]) : end + 1;
-      if (end == last_end) continue;
-    } else {
-      start = end;
+    const auto begin = static_cast<size_t>(scratch.region()->beg[0]);
+    const auto end = static_cast<size_t>(scratch.region()->end[0]);
+    if (begin == end && end == last_end) {
+      start += start < text.size() ? CharLength(text[start]) : 1;
+      continue;
     }
-    last_end = end;
+    // \K in what looks ahead or behind.
+    if (begin > end || begin < start) {
+      return absl::InvalidArgumentError(fmt::format(
+          "the tokenizer's regular expression keeps what is not in its match, at byte {}", start));
+    }
+    start = last_end = end;
     matches->push_back({begin, end});
   }
   return absl::OkStatus();

@@ -1,4 +1,4 @@
-// Regular expressions of tokenizer files, run by PCRE2 with its JIT compiler.
+// Regular expressions of tokenizer files, run by Oniguruma, for which they are written.
 #pragma once
 
 #include <memory>
@@ -17,11 +17,10 @@ struct RegexMatch {
   size_t end;
 };
 
-// Immutable, thread safe. The files are written for Oniguruma (Ruby syntax): Unicode classes, and ^
-// $ match at line ends. What PCRE2 would read differently is refused when compiling.
+// Immutable, thread safe. In Oniguruma's own syntax, as Hugging Face's tokenizers have it.
 class Regex {
  public:
-  // INVALID_ARGUMENT with PCRE2's message and the pattern's fault position.
+  // INVALID_ARGUMENT with the pattern and Oniguruma's message. REQUIRES: valid UTF-8.
   static absl::StatusOr<Regex> Compile(std::string_view pattern);
   static absl::StatusOr<Regex> CompileLiteral(std::string_view literal);
 
@@ -31,7 +30,7 @@ class Regex {
 
   // All matches, left to right, not overlapping. What the pattern reads counts as `work`, whose
   // status this returns when it is too much; null: of this text alone. INVALID_ARGUMENT when the
-  // pattern backtracks without end. REQUIRES: text is valid UTF-8.
+  // pattern backtracks too often or too deep. REQUIRES: text is valid UTF-8.
   absl::Status FindAll(std::string_view text, std::vector<RegexMatch>* matches,
                        TextWork* work = nullptr) const;
 

@@ -119,8 +119,8 @@ TEST(FixtureTest, IncrementalDecodingOfRandomIdsEqualsWholeDecoding) {
 TEST(FixtureTest, LongRunsTakeLinearTime) {
   constexpr size_t kBytes = (kSanitized ? 32 : 512) << 10;
   for (const char* name :
-       {"bert_cased", "byte_normalized", "char_bpe", "clip", "gemma", "gpt_neox", "llama2",
-        "llama3", "o200k", "qwen2", "roberta", "t5", "unigram_bytes"}) {
+       {"bert_cased", "bloom", "byte_normalized", "char_bpe", "cl100k", "clip", "gemma", "gpt_neox",
+        "llama2", "llama3", "o200k", "qwen2", "roberta", "t5", "unigram_bytes"}) {
     const auto tokenizer = Load(kRoot / "tests/engine/text/fixtures" / name);
     ASSERT_NE(tokenizer, nullptr);
     for (const char* unit : {"a", " ", "\u4e2d", "'s1 \n"}) {

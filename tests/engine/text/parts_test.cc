@@ -1,4 +1,5 @@
 // The parts that the fixtures do not reach on their own.
+#include <chrono>
 #include <fstream>
 #include <memory>
 #include <random>
@@ -10,7 +11,6 @@
 #include "engine/text/counted_pattern.h"
 #include "engine/text/decoders.h"
 #include "engine/text/literal_replacer.h"
-#include "engine/text/oniguruma.h"
 #include "engine/text/precompiled_charsmap.h"
 #include "engine/text/regex.h"
 #include "engine/text/sentencepiece_file.h"
@@ -84,15 +84,6 @@ TEST(DecodersTest, BpeMarksBecomeSpacesButTheLast) {
             "ab c");
 }
 
-TEST(OnigurumaTest, TranslatesWhatPcreReadsDifferently) {
-  EXPECT_EQ(*TranslatePattern(R"(\p{Han}\p{Lu}\P{^Letter})"), R"(\p{sc:Han}\p{Lu}\P{^L})");
-  EXPECT_EQ(*TranslatePattern(R"([^\s\p{N}]\S\\s)"),
-            R"([^\p{White_Space}\p{N}]\P{White_Space}\\s)");
-  EXPECT_EQ(*TranslatePattern(R"(\h[[:alpha:]\h])"), R"([0-9a-fA-F][[:alpha:]0-9a-fA-F])");
-  EXPECT_FALSE(TranslatePattern("[a-z&&[^x]]").ok());
-  EXPECT_FALSE(TranslatePattern("[a[bc]]").ok());
-}
-
 TEST(RegexTest, FindsEmptyMatchesOnce) {
   const auto regex = Regex::Compile("b*");
   std::vector<RegexMatch> matches;
@@ -102,6 +93,29 @@ TEST(RegexTest, FindsEmptyMatchesOnce) {
   EXPECT_EQ(bounds, (std::vector<std::pair<size_t, size_t>>{{0, 0}, {1, 3}, {5, 5}}));
 }
 
+TEST(RegexTest, RefusesWhatTakesLongToCompile) {
+  std::string calls;
+  for (int i = 0; i < 40; ++i) {
+    calls += "(?<a" + std::to_string(i) + ">\\g<a" + std::to_string(i + 1) + ">\\g<a" +
+             std::to_string(i + 1) + ">)";
+  }
+  calls += "(?<a40>a)";
+  EXPECT_EQ(Regex::Compile(calls).status().message(),
+            "pattern " + calls + ": 80 calls of groups (\\g); at most 32 are accepted");
+  EXPECT_EQ(Regex::Compile(std::string(16385, 'a')).status().message(),
+            "pattern of 16385 bytes; at most 16384 are accepted");
+  EXPECT_EQ(Regex::Compile(std::string(5000, '(')).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(Regex::Compile("(?i)" + std::string(16000, 's')).ok());
+}
+
+TEST(RegexTest, RefusesMatchesThatBeginBeforeTheLast) {
+  const auto regex = Regex::Compile(R"((?<=\Kb)c|b)");
+  std::vector<RegexMatch> matches;
+  EXPECT_EQ(regex->FindAll("abc", &matches).message(),
+            "the tokenizer's regular expression keeps what is not in its match, at byte 2");
+}
+
 TEST(RegexTest, GivesUpOnEndlessBacktracking) {
   const auto regex = Regex::Compile("(a|aa|a?)+$|(a*)*b");
   std::vector<RegexMatch> matches;
@@ -109,42 +123,101 @@ TEST(RegexTest, GivesUpOnEndlessBacktracking) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
 }
 
-TEST(CountedPatternTest, CallsOutBehindWhatRepeats) {
-  const auto counted = [](std::string_view pattern) { return AddCallouts(pattern).pattern; };
-  EXPECT_EQ(counted(R"('s| ?\p{L}+|\s+(?!\S)|\s+)"), R"('s| ?\p{L}+(?C)|\s+(?C)(?!\S)|\s+(?C))");
-  EXPECT_EQ(counted("(?s).*?b|.+?c++"), "(?s).*?(?C)b|.+?(?C)c++(?C)");
-  EXPECT_EQ(counted(R"(a{2}\x{20}{3,}\p{L}{1,2}+x{,}b{c})"),
-            R"(a{2}(?C)\x{20}{3,}(?C)\p{L}{1,2}+(?C)x{,}b{c})");
-  EXPECT_EQ(counted(R"([*+]+[]*+][^]*][[:alpha:]*]\*\[*)"),
-            R"([*+]+(?C)[]*+][^]*][[:alpha:]*]\*\[*(?C))");
-  EXPECT_EQ(counted(R"((?#a*b)(?:a*)+\Qa*b\E*)"), R"((?#a*b)(?:a*(?C))+(?C)\Qa*b\E*(?C))");
-  EXPECT_FALSE(AddCallouts(R"(a+\d+(?:x))").has_back_references);
-  EXPECT_TRUE(AddCallouts(R"((a+)\1)").has_back_references);
-  EXPECT_TRUE(AddCallouts(R"((?<n>a+)\k<n>)").has_back_references);
-  std::string alternatives = "a";
-  for (int i = 0; i < 16; ++i) alternatives += "|b";
-  EXPECT_EQ(counted(alternatives), alternatives.substr(0, 32) + "(?C16)b");
-  EXPECT_EQ(counted(std::string(250, 'a')), std::string(200, 'a') + "(?C)" + std::string(50, 'a'));
+std::string Counted(std::string_view pattern) { return AddCallouts(pattern).pattern; }
+
+TEST(CountedPatternTest, CallsOutAfterWhatRepeats) {
+  EXPECT_EQ(Counted(R"('s| ?\p{L}+|\s+(?!\S)|\s+)"), R"('s| ?\p{L}+(?{})|\s+(?{})(?!\S)|\s+(?{}))");
+  EXPECT_EQ(Counted("(?m).*?b|.+?c++"), "(?m).*?(?{})b|.+?(?{})(?{})c++(?{})");
+  EXPECT_EQ(Counted(R"(a{2}\x{20}{3,}\p{L}{1,2}+x{,}b{c}d{,3}{2}e)"),
+            R"(a{2}(?{})\x{20}{3,}(?{})(?{})\p{L}{1,2}+(?{})x{,}b{c}d{,3}{2}(?{})e)");
+  // Not in a class, nor in a comment.
+  EXPECT_EQ(Counted(R"([*+]+[]*+][^]*][[:alpha:]*[b*]]\*\[*)"),
+            R"([*+]+(?{})[]*+][^]*][[:alpha:]*[b*]]\*\[*(?{}))");
+  EXPECT_EQ(Counted(R"((?#a*b)a(?#\)*)*(?#c*)+\Qa*b\E*)"),
+            R"((?#a*b)a(?#\)*)*(?#c*)+(?{})\Qa*(?{})b\E*(?{}))");
+  EXPECT_EQ(Counted("(?x)a * # [b*\n ? c|(?-x: +)d +"),
+            "(?x)a * # [b*\n ? (?{})c|(?-x: +)(?{})d +(?{})");
+  // A group that ends with a repeat may be a repeat of a repeat; one that looks ends elsewhere.
+  EXPECT_EQ(Counted("(?:a*)*b(?=c*)d(?<n>e*|f)"), "(?:a*)*(?{})b(?{})(?=c*(?{}))d(?<n>e*(?{})|f)");
+  EXPECT_EQ(Counted(R"((?<=ab|c)d\g<1>e)"), R"((?<=ab|c)d\g<1>(?{})e)");
+  // Where nothing is given back.
+  EXPECT_EQ(Counted("ab*+c(?>d*e)f?+g(?~h)"),
+            "a(?{})b*+(?{})c(?{})(?>d*(?{})e)(?{})f?+(?{})g(?~(?{})h)(?{})");
+  EXPECT_EQ(Counted("a*(*MAX{3})(?{b*})(?{{c}*}}[t]X)d"), "a*(?{})(*MAX{3})(?{b*})(?{{c}*}}[t]X)d");
+}
+
+TEST(CountedPatternTest, CallsOutWhereMuchIsRead) {
+  EXPECT_EQ(Counted("a[b]{101}c"), "a(?:[b](?{})){101}(?{})c");
+  EXPECT_EQ(Counted("a(?:b|c){101,}"), "a(?:(?:b|c)(?{})){101,}(?{})");
+  std::string classes, literal(201, 'a');
+  for (int i = 0; i < 65; ++i) classes += "[a]";
+  EXPECT_EQ(Counted(classes), classes.substr(0, 192) + "(?{})[a]");
+  EXPECT_EQ(Counted("." + literal), ".(?{})" + literal);
+  EXPECT_EQ(AddCallouts(literal).longest_literal, 201u);
+  EXPECT_FALSE(AddCallouts(R"(a+\d+(?:x)(?<!a{3}))").reads_far);
+  EXPECT_EQ(Counted(R"((a+)\1b)"), R"((a+)(?{})(?{})\1(?{})b)");
+  EXPECT_EQ(Counted("b(?<=a*)c"), "b(?{})(?<=a*)c");
+  EXPECT_TRUE(AddCallouts(R"(\X)").reads_clusters);
+  for (const char* pattern :
+       {"(?~a)", R"((a+)\1)", R"((?<n>a+)\k<n>)", "(?<=a+)b", "(?<!a{101})b"}) {
+    EXPECT_TRUE(AddCallouts(pattern).reads_far) << pattern;
+  }
+}
+
+// Whatever the version of Oniguruma.
+TEST(RegexTest, ClassesHaveTheMembersOfTheReference) {
+  const auto found = [](const char* pattern) {
+    std::vector<RegexMatch> matches;
+    EXPECT_TRUE(Regex::Compile(pattern)->FindAll("a+\u00b2\u20ac-", &matches).ok());
+    std::string bounds;
+    for (const RegexMatch& match : matches) bounds += std::to_string(match.begin);
+    return bounds;
+  };
+  EXPECT_EQ(found("[[:punct:]]"), "147");
+  EXPECT_EQ(found("[a[:punct:]]"), "0147");
+  EXPECT_EQ(found("[[:^punct:]]"), "02");
+  EXPECT_EQ(found("(?P)[[:punct:]]"), "17");
+  EXPECT_EQ(found(R"(\p{Word})"), "02");
+  EXPECT_EQ(found(R"(\P{w_ORD}|[\p{^ word}])"), "147");
+  EXPECT_EQ(found(R"(\P{^Word})"), "02");
 }
 
 // What a search may cost: patterns that read much of the text at each of its bytes.
 TEST(RegexTest, CountsWhatItReads) {
-  std::string words, literal = "a";
-  for (int i = 0; i < 3000; ++i) words += "|ac" + std::to_string(i);
-  for (int i = 0; i < 3000; ++i) literal += "aaaaaaaaaa";
-  for (const std::string& pattern :
-       {std::string("(?s).*?b|."), std::string("[^b]*b|."), std::string("[^b]*+b|."),
-        std::string("(?:aa)*b|."), std::string("(?:[^b]{1000})+b|."), std::string("[^b]{60000}b|."),
-        std::string("(?s)(.*)\\1b|."), std::string("a+?(?=b)|."), std::string("(?<!a)b|.*c|."),
-        std::string("(?x) a * ? b | ."), "(?:ab" + words + ")", literal + "b|."}) {
+  std::string words, literal = "a", classes;
+  for (int i = 0; i < 2000; ++i) words += "|ac" + std::to_string(i);
+  for (int i = 0; i < 1500; ++i) literal += "aaaaaaaaaa";
+  for (int i = 0; i < 5000; ++i) classes += "[a]";
+  for (const std::string& pattern : {std::string("(?m).*?b|."),
+                                     std::string("[^b]*b|."),
+                                     std::string("[^b]*+b|."),
+                                     std::string("(?:aa)*b|."),
+                                     std::string("(?:[^b]{1000})+b|."),
+                                     std::string("[^b]{60000}b|."),
+                                     std::string("(?m)(.*)\\1b|."),
+                                     std::string("a+?(?=b)|."),
+                                     std::string("(?<!a)b|.*c|."),
+                                     std::string("(?x) a * ? b | ."),
+                                     "(?:ab" + words + ")",
+                                     literal + "b|.",
+                                     classes + "b|.",
+                                     std::string("(?<=a.*)b|."),
+                                     std::string("(?<!a{50000})a"),
+                                     std::string("(?=a*)b|."),
+                                     std::string("(?:a(?=[^b]*+))*+b|."),
+                                     std::string("(?~b)b|."),
+                                     std::string("(?:a?){30}(?:a?){30}b|."),
+                                     std::string("(?:a|aa)+$b")}) {
     const auto regex = Regex::Compile(pattern);
     ASSERT_TRUE(regex.ok()) << regex.status();
     TextWork work(200000);
     std::vector<RegexMatch> matches;
+    const auto start = std::chrono::steady_clock::now();
     const absl::Status status = regex->FindAll(std::string(200000, 'a'), &matches, &work);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << pattern.substr(0, 40);
-    EXPECT_EQ(status, work.status()) << pattern.substr(0, 40);
-    EXPECT_LT(work.spent(), 100'000'000u);
+    EXPECT_LT(work.spent(), 200'000'000u);
+    EXPECT_LT(seconds.count(), 20) << pattern.substr(0, 40);
   }
   // Published ones take little.
   std::string text;
@@ -165,7 +238,7 @@ TEST(RegexTest, IsStoppedFromOutside) {
   for (const char* pattern : {"(a*)*(a*)*[bd]", "[^b]*b|."}) {
     asked = 0;
     std::vector<RegexMatch> matches;
-    EXPECT_EQ(Regex::Compile(pattern)->FindAll(std::string(20000, 'a') + "c", &matches),
+    EXPECT_EQ(Regex::Compile(pattern)->FindAll(std::string(20000, 'a') + "cd", &matches),
               absl::CancelledError("nobody waits"));
     EXPECT_EQ(asked, 3);
   }
