@@ -212,8 +212,10 @@ absl::Status Regex::FindAll(std::string_view text, std::vector<RegexMatch>* matc
     }
     // \K in what looks ahead or behind.
     if (begin > end || begin < start) {
-      return absl::InvalidArgumentError(fmt::format(
-          "the tokenizer's regular expression keeps what is not in its match, at byte {}", start));
+      return absl::InvalidArgumentError(
+          fmt::format("a match of the tokenizer's regular expression begins before byte {}, where "
+                      "the last ended",
+                      start));
     }
     start = last_end = end;
     matches->push_back({begin, end});
