@@ -52,7 +52,7 @@ Quantifier ReadQuantifier(std::string_view text) {
 // not: symbols in [[:punct:]], and superscripts and fractions of Latin-1 in \p{Word}.
 constexpr std::string_view kSymbols = "\\p{S}";
 constexpr std::string_view kAsciiSymbols = "$+<=>\\^`|~";
-// And the ones before do not repeat a \R of one character.
+// And the ones before do not repeat a \R of one character. A look-behind takes it for two in all.
 constexpr std::string_view kLineEnd = "(?>\\r\\n|[\\n-\\r\\x{85}\\x{2028}\\x{2029}])";
 constexpr std::string_view kMoreWord = "\\u00B2\\u00B3\\u00B9\\u00BC-\\u00BE";
 
@@ -226,7 +226,7 @@ class CalloutWriter {
 
   void Escape() {
     const char escaped = at_ + 1 < pattern_.size() ? pattern_[at_ + 1] : '\0';
-    constexpr std::string_view kClasses = "pPwWsSdDhHbBAzZGKNO";
+    constexpr std::string_view kClasses = "pPwWsSdDhHbBAzZGKNOR";
     if ((escaped >= '1' && escaped <= '9') || escaped == 'k' || escaped == 'X' || escaped == 'y' ||
         escaped == 'Y') {
       // The text of a group, or of a cluster of characters.
@@ -245,7 +245,7 @@ class CalloutWriter {
       atom_ = made_.pattern.size();
       CopyEscape();
       pending_ = true;
-    } else if (escaped == 'R') {
+    } else if (escaped == 'R' && look_behinds_ == 0) {
       StartAtom();
       made_.pattern += kLineEnd;
       at_ += 2;

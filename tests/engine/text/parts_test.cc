@@ -181,6 +181,11 @@ TEST(RegexTest, ClassesHaveTheMembersOfTheReference) {
   EXPECT_EQ(found(R"(\p{Word})"), "02");
   EXPECT_EQ(found(R"(\P{w_ORD}|[\p{^ word}])"), "147");
   EXPECT_EQ(found(R"(\P{^Word})"), "02");
+  std::vector<RegexMatch> lines;
+  ASSERT_TRUE(Regex::Compile(R"(\R+|(?<!\R)b)")->FindAll("a\n\r\n\nb", &lines).ok());
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0].begin, 1u);
+  EXPECT_EQ(lines[0].end, 5u);
 }
 
 // What a search may cost: patterns that read much of the text at each of its bytes.
