@@ -15,7 +15,7 @@ import subprocess
 import time
 
 import measure
-from measure import BACK_MIB, BACK_S, NORMAL_ADDRESS, ROOT
+from measure import BACK_MIB, NORMAL_ADDRESS, ROOT
 # pylint: disable=wrong-import-order
 import connections
 import floods
@@ -61,7 +61,8 @@ Command: `{result['command']}`. {result['minutes']:.0f} minutes.
 A normal client makes one small call after the other, for {result['seconds']:g} s alone and for {result['seconds']:g} s beside the attack. It has an address of
 its own ({NORMAL_ADDRESS}), but for attacks with a second row, for calls by fresh connections: there it shares the attack's.
 The attack shares the {result['cores']} cores with the server. Idle memory is what the server has after the calls alone; what is left
-is looked at when it is less than {BACK_MIB} MiB, or {BACK_S} s after the attack.
+is looked at when it is less than {BACK_MIB} MiB, or {result['back']:g} s after the attack. Blocks of the
+cache that were used once stay with the server: those of the attacks that generate.
 
 {attacks}
 
@@ -81,6 +82,7 @@ def main():
     parser.add_argument("--server", action="append", metavar="NAME=FOLDER", help="a beamline-server's folder, with a name for the table; may be repeated")
     parser.add_argument("--attacks", default=";".join(ATTACKS), help="which, with semicolons between them")
     parser.add_argument("--seconds", type=float, default=8, help="of each measurement")
+    parser.add_argument("--back", type=float, default=60, help="seconds in which memory is to be given back")
     parser.add_argument("--servers", default="", help="what to say of the servers")
     parser.add_argument("--out", help="writes OUT.json and OUT.md")
     options = parser.parse_args()
@@ -91,14 +93,14 @@ def main():
     begin, load_average, path, rows = time.monotonic(), os.getloadavg()[0], os.environ["PATH"], []
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False).stdout.strip()
     result = {"schema": "beamline.bench_attacks/2", "date": datetime.date.today().isoformat(), "machine": machine(), "cores": os.cpu_count(),
-              "load_average": load_average, "servers": options.servers or f"this, {commit}", "seconds": options.seconds,
-              "command": f"bench/attacks/attacks.py --seconds {options.seconds:g}", "rows": rows}
+              "load_average": load_average, "servers": options.servers or f"this, {commit}", "seconds": options.seconds, "back": options.back,
+              "command": f"bench/attacks/attacks.py --seconds {options.seconds:g} --back {options.back:g}", "rows": rows}
     print(HEADER, flush=True)
     for name in names:
         for named in options.server or ["this=" + os.path.join(ROOT, "build/release/server")]:
             server, folder = named.split("=", 1)
             os.environ["PATH"] = folder + os.pathsep + path
-            rows.append({"server": server, **measure.measure(ATTACKS[name], options.seconds)})
+            rows.append({"server": server, **measure.measure(ATTACKS[name], options.seconds, options.back)})
             print("\n".join(lines(rows[-1])), flush=True)
             if options.out:  # what there is, should it be stopped
                 result["minutes"] = (time.monotonic() - begin) / 60

@@ -24,7 +24,6 @@ REST_S = 0.01  # of the normal client between two calls
 FRESH_REST_S = 0.1  # the same, for calls by connections of their own
 WARM_UP_S = 2
 BACK_MIB = 64  # of memory above idle: it is given back
-BACK_S = 60
 MIB = 1 << 20
 
 
@@ -163,8 +162,8 @@ def send_for(attack, address, seconds):
         thread.join(max(0, end + 5 - time.monotonic()))
 
 
-def measure(attack, seconds):
-    """The row of one attack on the `beamline-server` that is on the PATH."""
+def measure(attack, seconds, back_s):
+    """The row of one attack on the `beamline-server` that is on the PATH. Its memory may take `back_s` to be given back."""
     with tempfile.TemporaryDirectory(prefix="beamline_attack_") as folder:
         models = os.path.join(ROOT, "models")
         if attack.make_models:
@@ -186,7 +185,7 @@ def measure(attack, seconds):
             process.kill()
             process.join()
             most, over = memory.end(), time.monotonic()
-            while server.resident_bytes() > idle + BACK_MIB * MIB and time.monotonic() < over + BACK_S:
+            while server.resident_bytes() > idle + BACK_MIB * MIB and time.monotonic() < over + back_s:
                 time.sleep(0.1)
             return {"attack": attack.name, "alone": alone, "beside": beside, "idle_mib": idle >> 20, "most_above_mib": (most - idle) >> 20,
                     "left_above_mib": (server.resident_bytes() - idle) >> 20, "back_s": time.monotonic() - over}
