@@ -54,7 +54,7 @@ def unread_vectors(address, end):
     """100 streams of EncodeMany of 24 KB each, for every token's vector, whose answers are not read."""
     connection = Connection(address, window=0)
     inputs = b"".join(field(2, field(1, "a b c d e f g h " * 7)) for _ in range(200))
-    body = field(1, "embed-en") + inputs + field(3, 4)  # POOLING_NONE
+    body = field(1, "embed-en") + inputs + field(3, 4) + field(9, "vectors")  # POOLING_NONE, request_id
     rests = {connection.open(INFERENCE + "EncodeMany"): b"\0" + struct.pack(">I", len(body)) + body for _ in range(100)}
     with contextlib.suppress(OSError):
         connection.write_in_turns(rests, 2)

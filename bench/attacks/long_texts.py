@@ -10,7 +10,7 @@ from measure import INFERENCE, ROOT, Attack
 from raw_http2 import Connection, field
 
 TEMPLATE = "{% for m in messages %}{% if m.content in messages[0].content %}{{ m.content[:8] }}{% endif %}{% endfor %}"
-TEXT_BYTES = 4 << 20
+TEXT_BYTES = 3_000_000  # a request may have 4 MiB
 
 
 def chat(texts):
@@ -63,7 +63,7 @@ CHAIN = {"type": "Sequence", "normalizers": [{"type": "Replace", "pattern": {"St
 HALVES = ("a" * (TEXT_BYTES // 3 * 2), "a" * (TEXT_BYTES // 3) + "b")
 
 ATTACKS = (
-    Attack("texts that a template searches", again_and_again(f"Two at a time: two messages of {TEXT_BYTES >> 20} MiB together, which the chat template looks for in each other.",
+    Attack("texts that a template searches", again_and_again(f"Two at a time: two messages of {TEXT_BYTES // 1_000_000} MB together, which the chat template looks for in each other.",
                                                              *chat(HALVES)), 2, again=True, models=("chat",), make_models=chat_model,
            call=lambda: chat(("hello", "hell"))),
     Attack("texts that a pattern reads again", again_and_again("Two at a time: 200 KB for the pattern .*?b|., which reads to the end from each letter.",

@@ -92,7 +92,7 @@ TEST(Lifecycle, WrongCommandLinesAreOneLine) {
   EXPECT_THAT(ExpectFailure({"--threads", "-3"}, 2), HasSubstr("threads is '-3'"));
   EXPECT_THAT(ExpectFailure({"--listen", "nowhere"}, 2), HasSubstr("listen is 'nowhere'"));
   EXPECT_THAT(ExpectFailure({"--config", "/no/such/file"}, 2), HasSubstr("/no/such/file"));
-  EXPECT_THAT(ExpectFailure({"--model", "justaname"}, 2), HasSubstr("justaname"));
+  EXPECT_THAT(ExpectFailure({"--model", "=afolder"}, 2), HasSubstr("=afolder"));
 }
 
 // A copy of a demo model to be damaged.
