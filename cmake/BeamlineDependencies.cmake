@@ -21,9 +21,10 @@ target_link_libraries(beamline_dnnl INTERFACE ${DNNL_LIBRARY})
 target_include_directories(beamline_dnnl INTERFACE ${DNNL_INCLUDE_DIR})
 # libonig defines POSIX's regcomp() and its like too, for patterns of its own kind. Programs look for a function in the
 # order in which they name their libraries: behind the C library it takes nothing from it (tests/engine/text/posix_regex_test.cc).
+# By its file, as g++ moves -lc to the end.
 pkg_check_modules(ONIGURUMA REQUIRED IMPORTED_TARGET oniguruma)
 add_library(beamline_oniguruma INTERFACE IMPORTED)
-target_link_libraries(beamline_oniguruma INTERFACE c PkgConfig::ONIGURUMA)
+target_link_libraries(beamline_oniguruma INTERFACE -l:libc.so.6 PkgConfig::ONIGURUMA)
 pkg_check_modules(ICU REQUIRED IMPORTED_TARGET icu-uc icu-i18n)
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
 if(BEAMLINE_BUILD_TESTS)
