@@ -25,27 +25,34 @@ bool IsHexDigit(char c) { return IsDigit(c) || (c >= 'a' && c <= 'f') || (c >= '
 struct Quantifier {
   size_t length = 0;  // in bytes; 0: there is none
   bool repeats = false;
-  size_t least = 0;  // turns
+  size_t least = 0;      // turns
+  bool is_open = false;  // it may take many more turns than the least
 };
 
 // "?", "*", "+", "{2}", "{2,}", "{2,5}" or "{,5}" at the start of `text`.
 Quantifier ReadQuantifier(std::string_view text) {
-  if (text.starts_with('?')) return {1, false, 0};
-  if (text.starts_with('*') || text.starts_with('+')) return {1, true, 0};
+  if (text.starts_with('?')) return {1, false, 0, false};
+  if (text.starts_with('*') || text.starts_with('+')) return {1, true, 0, true};
   if (!text.starts_with('{')) return {};
   size_t end = 1;
-  size_t least = 0;
-  constexpr size_t kEnough = 1 << 20;
-  for (; end < text.size() && IsDigit(text[end]); ++end) {
-    least = std::min<size_t>(kEnough, least * 10 + static_cast<size_t>(text[end] - '0'));
-  }
+  const auto read_number = [&text, &end] {
+    constexpr size_t kEnough = 1 << 20;
+    size_t number = 0;
+    for (; end < text.size() && IsDigit(text[end]); ++end) {
+      number = std::min<size_t>(kEnough, number * 10 + static_cast<size_t>(text[end] - '0'));
+    }
+    return number;
+  };
+  const size_t least = read_number();
   const bool has_least = end > 1;
-  bool has_most = false;
   const bool has_comma = text.substr(end, 1) == ",";
   if (has_comma) ++end;
-  for (; has_comma && end < text.size() && IsDigit(text[end]); ++end) has_most = true;
+  const size_t before = end;
+  const size_t most = has_comma ? read_number() : least;
+  const bool has_most = end > before;
   if (text.substr(end, 1) != "}" || (!has_least && !has_most)) return {};
-  return {end + 1, true, least};
+  const bool is_open = has_comma && (!has_most || most > least + kMostTurns);
+  return {end + 1, true, least, is_open};
 }
 
 // Characters that the reference's Oniguruma (6.9.10) has in two classes, and the ones before have
@@ -69,6 +76,7 @@ bool NamesWord(std::string_view name) {
 struct Modes {
   bool extended = false;        // white space counts for nothing
   bool ascii_brackets = false;  // [:alpha:] and the like have members of ASCII alone
+  bool ascii_words = false;     // so has \p{Word}
 };
 
 enum class GroupKind : uint8_t { kPlain, kAtomic, kLookAhead, kLookBehind, kAbsent };
@@ -78,6 +86,7 @@ struct Group {
   size_t begin;  // in what is made
   Modes outside;
   size_t repeats_before;
+  size_t characters_before;
 };
 
 class CalloutWriter {
@@ -116,7 +125,9 @@ class CalloutWriter {
   void Emit() {
     pending_ = false;
     atoms_ = 0;
-    if (look_behinds_ == 0) made_.pattern += kCallout;
+    if (look_behinds_ > 0) return;
+    made_.pattern += kCallout;
+    ++made_.callouts;
   }
   // Puts `text` in front of what is made from `place` on.
   void Insert(size_t place, std::string_view text) {
@@ -126,7 +137,9 @@ class CalloutWriter {
 
   // Puts a callout in front of what was made from `place` on.
   void Before(size_t place) {
-    if (place != kNowhere && look_behinds_ == 0) Insert(place, kCallout);
+    if (place == kNowhere || look_behinds_ > 0) return;
+    Insert(place, kCallout);
+    ++made_.callouts;
   }
 
   // What counts for nothing: comments, and white space in extended mode.
@@ -152,7 +165,9 @@ class CalloutWriter {
 
   void Repeat(const Quantifier& quantifier) {
     EndLiteral();
-    if (quantifier.least > kMostTurns) {
+    // What the atom reads in all its turns, without what repeats in it.
+    const size_t reads = quantifier.least * std::max<size_t>(1, atom_characters_);
+    if (reads > kMostTurns || (quantifier.least > 1 && atom_repeats_)) {
       if (look_behinds_ > 0) {
         far_look_behind_ = true;
       } else if (atom_ != kNowhere) {
@@ -160,15 +175,18 @@ class CalloutWriter {
         atom_ -= 3;  // the new group is the atom now
         made_.pattern += kCallout;
         made_.pattern += ')';
+        ++made_.callouts;
       }
     }
+    atom_repeats_ = true;
     // None is given back, which Oniguruma would count.
     if (pattern_[at_] == '+' && after_quantifier_ == at_) Before(atom_);
     after_quantifier_ = at_ + quantifier.length;
     if (quantifier.repeats) {
       ++repeats_;
       pending_ = true;
-      far_look_behind_ = far_look_behind_ || (look_behinds_ > 0 && quantifier.least == 0);
+      const bool is_far = quantifier.is_open || quantifier.least == 0;
+      far_look_behind_ = far_look_behind_ || (look_behinds_ > 0 && is_far);
     }
     Copy(quantifier.length);
   }
@@ -203,7 +221,13 @@ class CalloutWriter {
   void StartAtom() {
     EndLiteral();
     if (++atoms_ > kMostAtoms) Emit();
+    StartCharacter();
+  }
+  void StartCharacter() {
     atom_ = made_.pattern.size();
+    atom_characters_ = 1;
+    atom_repeats_ = false;
+    ++characters_;
   }
   // A character of a literal. No callout is put within it: regardless of case, one character may
   // stand for several of them.
@@ -213,13 +237,13 @@ class CalloutWriter {
       literal_size_ = 0;
     }
     ++literal_size_;
-    atom_ = made_.pattern.size();
+    StartCharacter();
   }
   void EndLiteral() {
     if (literal_ == kNowhere) return;
     if (literal_size_ > kMostLiteral) {
       made_.longest_literal = std::max(made_.longest_literal, literal_size_);
-      if (look_behinds_ == 0) Insert(literal_, kCallout);
+      Before(literal_);
     }
     literal_ = kNowhere;
   }
@@ -242,7 +266,10 @@ class CalloutWriter {
     } else if (escaped == 'g') {
       ++made_.calls;
       EndLiteral();
-      atom_ = made_.pattern.size();
+      StartCharacter();
+      // What the group repeats is not known here.
+      atom_repeats_ = true;
+      far_look_behind_ = far_look_behind_ || look_behinds_ > 0;
       CopyEscape();
       pending_ = true;
     } else if (escaped == 'R' && look_behinds_ == 0) {
@@ -288,7 +315,7 @@ class CalloutWriter {
     std::string_view name = rest.substr(3, close - 3);
     const bool inverted = name.starts_with('^');
     if (inverted) name.remove_prefix(1);
-    if (!NamesWord(name)) return false;
+    if (!NamesWord(name) || modes_.ascii_words) return false;
     const bool negated = inverted != (rest[1] == 'P');
     made_.pattern += negated ? "[^\\p{Word}" : "[\\p{Word}";
     made_.pattern += kMoreWord;
@@ -373,7 +400,7 @@ class CalloutWriter {
       atom_ = kNowhere;
       return;
     }
-    groups_.push_back({kind, begin, modes_, repeats_});
+    groups_.push_back({kind, begin, modes_, repeats_, characters_});
     modes_ = modes;
     atom_ = kNowhere;
   }
@@ -399,6 +426,7 @@ class CalloutWriter {
       if (c == '-') on = false;
       if (c == 'x') modes->extended = on;
       if (c == 'P') modes->ascii_brackets = on;
+      if (c == 'P' || c == 'W') modes->ascii_words = on;
     }
     const bool opens = Next(length + 1).ends_with(':');
     Copy(length + 1);
@@ -412,6 +440,8 @@ class CalloutWriter {
     groups_.pop_back();
     modes_ = group.outside;
     atom_ = group.begin;
+    atom_characters_ = characters_ - group.characters_before;
+    atom_repeats_ = repeats_ > group.repeats_before;
     const bool looks = group.kind == GroupKind::kLookAhead || group.kind == GroupKind::kLookBehind;
     // What else repeats last in a group is counted after it: a callout would hide from Oniguruma
     // that (?:a??)* is a repeat of a repeat, which it reads as a*.
@@ -441,8 +471,11 @@ class CalloutWriter {
   size_t after_quantifier_ = kNowhere;  // where the last one ended
   bool pending_ = false;                // a callout
   size_t atoms_ = 0;                    // since the last one
-  size_t atom_ = kNowhere;     // the last one's place in what is made, where it may be repeated
-  size_t literal_ = kNowhere;  // where that of the last characters began
+  size_t characters_ = 0;               // that are to be read in all
+  size_t atom_ = kNowhere;      // the last one's place in what is made, where it may be repeated
+  size_t atom_characters_ = 0;  // of that
+  bool atom_repeats_ = false;   // something in it
+  size_t literal_ = kNowhere;   // where that of the last characters began
   size_t literal_size_ = 0;
   CountedPattern made_;
 };

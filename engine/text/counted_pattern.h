@@ -24,6 +24,8 @@ struct CountedPattern {
   size_t longest_literal = 0;
   // Calls of groups, \g<...>.
   size_t calls = 0;
+  // That were put in: each search of Oniguruma's sets the data of all of them.
+  size_t callouts = 0;
 };
 
 // Of a pattern that Oniguruma refuses, any text.

@@ -156,13 +156,15 @@ absl::StatusOr<Regex> Regex::Compile(std::string_view pattern) {
         fmt::format("pattern {}: {}", pattern, std::string(status.message())));
   }
   constexpr size_t kPatternBytesPerUnit = 64;
+  constexpr size_t kCalloutsPerUnit = 2;
   constexpr size_t kLiteralBytesPerUnit = 16;
   constexpr size_t kClusterBytesPerUnit = 64;
   impl->text_bytes_per_unit = counted.reads_far        ? 1
                               : counted.reads_clusters ? kClusterBytesPerUnit
                                                        : 0;
   impl->units_per_callout = 1 + counted.longest_literal / kLiteralBytesPerUnit;
-  impl->units_per_match = 1 + pattern.size() / kPatternBytesPerUnit;
+  impl->units_per_match =
+      1 + pattern.size() / kPatternBytesPerUnit + counted.callouts / kCalloutsPerUnit;
   return Regex(std::move(impl));
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -20,8 +21,8 @@ constexpr std::chrono::milliseconds kLongestPause{100};
 constexpr std::chrono::seconds kForget{5};
 // How often a connection is looked at whose reads are all young.
 constexpr std::chrono::seconds kRareSample{1};
-// So many connections that bring nothing are looked at in kLongestPause; of more, each more rarely.
-constexpr int64_t kQuietInAPause = 1000;
+// So many connections that bring nothing are looked at each time; of more, each more rarely.
+constexpr size_t kQuietInARound = 1000;
 // A message of the largest size, twice for each client, must have room.
 constexpr int64_t kFewestMessages = 4;
 // Where too much is kept, this number of quarters of the limit is left.
@@ -108,21 +109,24 @@ void MessageBudget::NoteReceived(Connection& connection, std::optional<int64_t> 
 
 std::vector<MessageBudget::Look> MessageBudget::FindUnseen(Clock::time_point now) const {
   std::vector<Look> unseen;
+  std::vector<Look> quiet;
   if (options_.received == nullptr) return unseen;
-  const auto quiet = std::ranges::count_if(
-      connections_, [](const auto& connection) { return connection.second.is_quiet; });
-  const Clock::duration pause = std::min<Clock::duration>(
-      kRareSample, kLongestPause / 2 + kLongestPause * quiet / kQuietInAPause);
   for (const auto& [name, connection] : connections_) {
     if (connection.entries.empty()) continue;
     const auto last = connection.bytes.last_sample();
     const bool is_young = now - connection.entries.front()->read_since_ < kLongestPause;
-    const Clock::duration rest = is_young              ? kRareSample
-                                 : connection.is_quiet ? pause
-                                                       : Clock::duration(0);
-    if (last.has_value() && now - *last <= rest) continue;
-    unseen.push_back({.connection = name, .delivered = connection.bytes.delivered()});
+    if (is_young && last.has_value() && now - *last <= kRareSample) continue;
+    (connection.is_quiet ? quiet : unseen)
+        .push_back({.connection = name,
+                    .last = last.value_or(Clock::time_point::min()),
+                    .delivered = connection.bytes.delivered()});
   }
+  // Of many quiet ones those that were seen the longest ago; all of them when one has woken.
+  if (!has_woken_ && quiet.size() > kQuietInARound) {
+    std::ranges::nth_element(quiet, quiet.begin() + kQuietInARound, {}, &Look::last);
+    quiet.resize(kQuietInARound);
+  }
+  std::ranges::move(quiet, std::back_inserter(unseen));
   return unseen;
 }
 
@@ -132,15 +136,21 @@ void MessageBudget::SampleAll(std::unique_lock<std::mutex>& lock, Clock::time_po
   lock.unlock();  // the system is asked for each
   for (Look& look : looks) look.received = options_.received(look.connection);
   lock.lock();
+  has_woken_ = false;
+  // A sample that is later than its look counts rather too much as kept than too little.
+  const auto seen = Clock::now();
   for (const Look& look : looks) {
     const auto found = connections_.find(look.connection);
     if (found == connections_.end()) continue;
     Connection& connection = found->second;
+    if (connection.bytes.last_sample().value_or(now) > now) continue;  // by a call that has begun
+    const bool was_quiet = connection.is_quiet;
     if (connection.bytes.delivered() == look.delivered) {
-      NoteReceived(connection, look.received, now);
+      NoteReceived(connection, look.received, seen);
     } else {  // of a message that is whole by now the look may have missed the end
-      Sample(look.connection, connection, now);
+      Sample(look.connection, connection, seen);
     }
+    has_woken_ = has_woken_ || (was_quiet && !connection.is_quiet);
   }
 }
 

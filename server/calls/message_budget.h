@@ -124,6 +124,7 @@ class MessageBudget {
   void NoteReceived(Connection& connection, std::optional<int64_t> received, Clock::time_point now);
   struct Look {
     std::string connection;
+    Clock::time_point last;  // look at it
     int64_t delivered = 0;
     std::optional<int64_t> received;
   };
@@ -158,6 +159,7 @@ class MessageBudget {
   // Those whose OnPlace is about to be called; they are not late meanwhile.
   std::map<Entry*, uint64_t> placing_;
   uint64_t next_placing_ = 0;
+  bool has_woken_ = false;  // a connection that had been quiet, as the last looks showed
   bool stopping_ = false;
   bool resting_ = false;  // the thread looks for nothing until it is woken
   std::condition_variable changed_;

@@ -79,7 +79,8 @@ bool IsHubModel(std::string_view text) {
 }
 
 std::string NameOfFolder(std::string_view text) {
-  if (IsHubModel(text)) text = Split(text).model;
+  const bool is_old = !IsDirectory(fs::path(text)) && IsPart(Split(text).model);
+  if (IsHubModel(text) || is_old) text = Split(text).model;
   std::error_code error;
   fs::path path(text);
   if (path.filename().empty() || path.filename() == "." || path.filename() == "..") {

@@ -1,5 +1,6 @@
 // Where the checkpoint of a model lies, by what an operator names: a folder, or a model of the Hub
-// ("BAAI/bge-small-en-v1.5", "gpt2"), with a revision behind @ or without. Nothing is downloaded:
+// ("BAAI/bge-small-en-v1.5"; in --model also an old one without owner, "gpt2"), with a revision
+// behind @ or without. Nothing is downloaded:
 // of the Hub's models those are found that its tools have left in their cache.
 #pragma once
 

@@ -63,7 +63,12 @@ std::optional<int64_t> ParseWithUnit(std::string_view own, std::string_view text
   for (const Unit& unit : kind->units) {
     if (unit.name != name) continue;
     const double value = number * (unit.size / kind->size);
-    if (std::abs(value) < 0x1p53 && value == std::floor(value)) return static_cast<int64_t>(value);
+    // 16.1 s are 16100.000000000002 ms in binary.
+    const double whole = std::round(value);
+    const double inexact = std::min(1e-3, 1e-15 * std::max(1e3, std::abs(value)));
+    if (std::abs(value) < 0x1p53 && std::abs(value - whole) <= inexact) {
+      return static_cast<int64_t>(whole);
+    }
   }
   return std::nullopt;
 }

@@ -130,7 +130,7 @@ TEST(CountedPatternTest, CallsOutAfterWhatRepeats) {
   EXPECT_EQ(Counted(R"('s| ?\p{L}+|\s+(?!\S)|\s+)"), R"('s| ?\p{L}+(?{})|\s+(?{})(?!\S)|\s+(?{}))");
   EXPECT_EQ(Counted("(?m).*?b|.+?c++"), "(?m).*?(?{})b|.+?(?{})(?{})c++(?{})");
   EXPECT_EQ(Counted(R"(a{2}\x{20}{3,}\p{L}{1,2}+x{,}b{c}d{,3}{2}e)"),
-            R"(a{2}(?{})\x{20}{3,}(?{})(?{})\p{L}{1,2}+(?{})x{,}b{c}d{,3}{2}(?{})e)");
+            R"(a{2}(?{})\x{20}{3,}(?{})(?{})\p{L}{1,2}+(?{})x{,}b{c}(?:d{,3}(?{})){2}(?{})e)");
   // Not in a class, nor in a comment.
   EXPECT_EQ(Counted(R"([*+]+[]*+][^]*][[:alpha:]*[b*]]\*\[*)"),
             R"([*+]+(?{})[]*+][^]*][[:alpha:]*[b*]]\*\[*(?{}))");
@@ -150,6 +150,8 @@ TEST(CountedPatternTest, CallsOutAfterWhatRepeats) {
 TEST(CountedPatternTest, CallsOutWhereMuchIsRead) {
   EXPECT_EQ(Counted("a[b]{101}c"), "a(?:[b](?{})){101}(?{})c");
   EXPECT_EQ(Counted("a(?:b|c){101,}"), "a(?:(?:b|c)(?{})){101,}(?{})");
+  EXPECT_EQ(Counted("(?:a{9}){2}"), "(?:(?:a{9})(?{})){2}(?{})");
+  EXPECT_EQ(Counted("(?:[a]bc){50}"), "(?:(?:[a]bc)(?{})){50}(?{})");
   std::string classes, literal(201, 'a');
   for (int i = 0; i < 65; ++i) classes += "[a]";
   EXPECT_EQ(Counted(classes), classes.substr(0, 192) + "(?{})[a]");
@@ -160,7 +162,8 @@ TEST(CountedPatternTest, CallsOutWhereMuchIsRead) {
   EXPECT_EQ(Counted("b(?<=a*)c"), "b(?{})(?<=a*)c");
   EXPECT_TRUE(AddCallouts(R"(\X)").reads_clusters);
   for (const char* pattern :
-       {"(?~a)", R"((a+)\1)", R"((?<n>a+)\k<n>)", "(?<=a+)b", "(?<!a{101})b"}) {
+       {"(?~a)", R"((a+)\1)", R"((?<n>a+)\k<n>)", "(?<=a+)b", "(?<!a{101})b", "(?<=a(?>b{1,})c)d",
+        "(?<!(?:a{90}){90}b)c", R"((?<n>a+)(?<=\g<n>b)c)"}) {
     EXPECT_TRUE(AddCallouts(pattern).reads_far) << pattern;
   }
 }
@@ -200,6 +203,10 @@ TEST(RegexTest, CountsWhatItReads) {
                                      std::string("(?:aa)*b|."),
                                      std::string("(?:[^b]{1000})+b|."),
                                      std::string("[^b]{60000}b|."),
+                                     std::string("(?:(?:[^b]{100}){100}){100}|."),
+                                     std::string("(?:[^b]{90}){90}b|."),
+                                     std::string("(?:[^b][^b][^b][^b]){100}b|."),
+                                     std::string("(?<=a(?>[^b]{1,})d)[a-e]|."),
                                      std::string("(?m)(.*)\\1b|."),
                                      std::string("a+?(?=b)|."),
                                      std::string("(?<!a)b|.*c|."),

@@ -47,6 +47,7 @@ TEST(ModelFolder, AModelHasItsFoldersName) {
   EXPECT_EQ(NameOfFolder("/srv/models/mt/."), "mt");
   EXPECT_EQ(NameOfFolder("/srv/models/mt/x/.."), "mt");
   EXPECT_EQ(NameOfFolder("mt"), "mt");
+  EXPECT_EQ(NameOfFolder("gpt2@main"), "gpt2");
 }
 
 class HubCacheTest : public testing::Test {

@@ -106,7 +106,8 @@ TEST(Settings, SizesAndTimesHaveUnits) {
     EXPECT_EQ(config.gpu_memory.bytes, value) << text;
   }
   const std::pair<const char*, int32_t> times[] = {
-      {"30s", 30000}, {"500ms", 500}, {"2min", 120000}, {"24h", 86400000}, {"0.25s", 250}};
+      {"30s", 30000},   {"500ms", 500},  {"2min", 120000},   {"24h", 86400000}, {"0.25s", 250},
+      {"16.1s", 16100}, {"2.01s", 2010}, {"4.1min", 246000}, {"1.1h", 3960000}};
   for (const auto& [text, value] : times) {
     EXPECT_TRUE(SetFromText(time, text).ok()) << text;
     EXPECT_EQ(config.drain_timeout_ms, value) << text;
