@@ -12,6 +12,7 @@ import datetime
 import json
 import os
 import subprocess
+import textwrap
 import time
 
 import measure
@@ -47,7 +48,7 @@ def text_of(attack):
     if attack.threads > 1:
         text = f"{attack.threads} connections, each with {text[0].lower()}{text[1:]}" if not text.startswith("Two at") else text
     deadline = f" Every other call of the normal client has a deadline of {attack.deadline_s} s." if attack.deadline_s else ""
-    return f"- {attack.name}: {text}{deadline}"
+    return textwrap.fill(f"- {attack.name}: {text}{deadline}", 120, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
 
 
 def report(result):
@@ -61,8 +62,8 @@ Command: `{result['command']}`. {result['minutes']:.0f} minutes.
 A normal client makes one small call after the other, for {result['seconds']:g} s alone and for {result['seconds']:g} s beside the attack. It has an address of
 its own ({NORMAL_ADDRESS}), but for attacks with a second row, for calls by fresh connections: there it shares the attack's.
 The attack shares the {result['cores']} cores with the server. Idle memory is what the server has after the calls alone; what is left
-is looked at when it is less than {BACK_MIB} MiB, or {result['back']:g} s after the attack. Blocks of the
-cache that were used once stay with the server: those of the attacks that generate.
+is looked at when it is less than {BACK_MIB} MiB, or {result['back']:g} s after the attack. Blocks of the cache that were used once stay with the
+server: those of the attacks that generate.
 
 {attacks}
 

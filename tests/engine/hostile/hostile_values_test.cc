@@ -227,7 +227,7 @@ TEST(HostileValueFoldersTest, MillionsOfValues) {
     size_t bytes;
     std::string_view value;
   };
-  if (kSanitized) GTEST_SKIP() << "takes minutes; base_test has the limit itself";
+  if (kSanitized) GTEST_SKIP() << "takes minutes; json_values_test has the limit itself";
   constexpr size_t kTokenizerBytes = kMaxTokenizerFileBytes - 64;
   for (const auto& [file, bytes, value] :
        {Values{"config.json", kMaxConfigFileBytes - 64, "[]"},
