@@ -19,7 +19,10 @@ void AddRow(const float* row, size_t size, float* sum) {
 
 void MaxRow(const float* row, size_t size, float* maximum) {
   ForEachVector(size, [&](size_t i, auto load, auto store) HWY_ATTR {
-    store(hn::Max(load(maximum + i), load(row + i)), maximum + i);
+    const VF x = load(row + i), greatest = load(maximum + i);
+    // Max() would drop a NaN, which tells that the model overflowed.
+    const auto keep = hn::Or(hn::Gt(greatest, x), hn::IsNaN(greatest));
+    store(hn::IfThenElse(keep, greatest, x), maximum + i);
   });
 }
 

@@ -128,7 +128,8 @@ HWY_INLINE VF Tanh(VF x) {
   p = hn::MulAdd(p, s, hn::Set(kF32, 1.33314422036e-1f));
   p = hn::MulAdd(p, s, hn::Set(kF32, -3.33332819422e-1f));
   const VF small = hn::MulAdd(hn::Mul(p, s), x, x);
-  return hn::IfThenElse(hn::Lt(magnitude, hn::Set(kF32, 0.625f)), small, hn::CopySign(large, x));
+  // In this order, as Exp() of some levels drops a NaN.
+  return hn::IfThenElse(hn::Ge(magnitude, hn::Set(kF32, 0.625f)), hn::CopySign(large, x), small);
 }
 
 // erf(x) within 2 units in the last place. Source: N. Juffa, "a fast and accurate single-precision
@@ -158,7 +159,7 @@ template <Activation kActivation>
 HWY_INLINE VF Activate(VF x) {
   const VF one = hn::Set(kF32, 1.0f);
   if constexpr (kActivation == Activation::kRelu) {
-    return hn::Max(hn::Zero(kF32), x);
+    return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(kF32)), x);  // Max() of some levels drops a NaN
   } else if constexpr (kActivation == Activation::kGelu) {
     const VF half_x = hn::Mul(x, hn::Set(kF32, 0.5f));
     return hn::Mul(half_x, hn::Add(one, Erf(hn::Mul(x, hn::Set(kF32, 0.70710678118654752f)))));

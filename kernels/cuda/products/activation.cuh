@@ -44,7 +44,7 @@ __device__ void GeluAll(float (&x)[kSize]) {
 
 template <Activation kActivation>
 __device__ float Activate(float x) {
-  if constexpr (kActivation == Activation::kRelu) return fmaxf(x, 0.0f);
+  if constexpr (kActivation == Activation::kRelu) return x < 0.0f ? 0.0f : x;  // NaN stays
   if constexpr (kActivation == Activation::kGelu) {
     float values[1] = {x};
     GeluAll(values);

@@ -43,7 +43,8 @@ Groups GroupsFor(int hidden_size, int size) {
 }
 
 __device__ inline float Join(Pooling pooling, float a, float b) {
-  return pooling == Pooling::kMax ? fmaxf(a, b) : a + b;
+  // fmaxf() would drop a NaN, which tells that the model overflowed.
+  return pooling == Pooling::kMax ? (a > b || isnan(a) ? a : b) : a + b;
 }
 
 // Grid: a block per sequence; shared memory: a row of floats for each group. Bound by memory where
