@@ -66,6 +66,8 @@ def save(model, folder):
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     with open(os.path.join(folder, "vocab.txt"), "w", encoding="utf-8") as file:
         file.writelines(word + "\n" for word in words + [f"word{i}" for i in range(5, model.config.vocab_size)])
+    with open(os.path.join(folder, "tokenizer_config.json"), "w", encoding="utf-8") as file:
+        json.dump({"tokenizer_class": "BertTokenizer"}, file)  # not the one that goes with the model
 
 
 def prompts_of(batch, length):

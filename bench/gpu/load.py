@@ -2,9 +2,11 @@
 """A server on a GPU under 1,000 requests, several times: nothing lost, every answer right, device memory flat.
 
 usage: load.py --bin FOLDER --models FOLDER --workload FILE --out FILE.json [--device cuda|cpu] [--requests N]
+               [--concurrency N] [--duration S] [--settings ,cache_bytes=37748736]
 
 Starts beamline-server with the demo models, then beamline-loadtest --verify with 64 clients, some of which cancel or
-have deadlines too short to keep; a GPU answers HURRY times as fast as the workload file expects, so these times are
+have deadlines too short to keep. --requests 0 with a --duration makes it a soak, --settings with a small cache one in
+which sequences are put back; a GPU answers HURRY times as fast as the workload file expects, so these times are
 divided by it. Device memory is what nvidia-smi reports as used on the whole GPU, five times a second, and what the server
 says it uses of its share after each round. Flat means: the later rounds, of other requests, take no more than the first
 one and STEP_MIB, which covers recorded steps and results of new sizes. SEEDS in the environment names the rounds' seeds.
@@ -65,7 +67,7 @@ def start_server(options):
     command = [os.path.join(options.bin, "beamline-server"), "--device", options.device, "--listen", "127.0.0.1:0",
                "--metrics-listen", "127.0.0.1:0"]
     for name in DEMO_MODELS:
-        command += ["--model", f"{name}={os.path.join(options.models, name)}"]
+        command += ["--model", f"{name}={os.path.join(options.models, name)}{options.settings}"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     line = server.stdout.readline()
     match = re.search(r"serving on (\S+) \(metrics (\S+)\)", line)
@@ -87,7 +89,7 @@ def hurried(workload):
 def run_load(options, address, seed):
     report = options.out + f".{seed}"
     command = [os.path.join(options.bin, "beamline-loadtest"), "run", "--target", address, "--workload",
-               options.hurried, "--concurrency", "64", "--requests", str(options.requests), "--duration", "200",
+               options.hurried, "--concurrency", str(options.concurrency), "--requests", str(options.requests), "--duration", str(options.duration),
                "--seed", str(seed), "--verify", "--threads", "2", "--json", report]
     with MemoryWatch() as memory:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -101,16 +103,11 @@ def run_load(options, address, seed):
             "rates": full["rates"], "errors": full["error_examples"], "memory_mib": memory.summary()}
 
 
-def gauges(metrics):
-    """What is left in the server when nobody asks: sequences, waiting requests and calls by code."""
+def sums(metrics, *names):
+    """The server's metrics of these names, of all models together."""
     with urllib.request.urlopen(metrics) as page:
         text = page.read().decode()
-    found = {}
-    for line in text.splitlines():
-        match = re.match(r"(beamline_running_sequences|beamline_waiting_requests)\{.*\} (\S+)", line)
-        if match:
-            found[match.group(1)] = found.get(match.group(1), 0) + float(match.group(2))
-    return found
+    return {name: sum(float(value) for value in re.findall(rf"^{name}(?:\{{.*\}})? (\S+)$", text, re.MULTILINE)) for name in names}
 
 
 def share_mib(metrics):
@@ -124,6 +121,11 @@ def share_mib(metrics):
     return {use: round(mib, 1) for use, mib in uses.items()}
 
 
+def resident_mib(pid):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        return int(re.search(r"VmRSS:\s+(\d+)", file.read()).group(1)) // 1024
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", required=True)
@@ -131,7 +133,10 @@ def main():
     parser.add_argument("--workload", required=True)
     parser.add_argument("--out", required=True)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--requests", type=int, default=1000)
+    parser.add_argument("--requests", type=int, default=1000, help="of a round; 0: what the duration gives")
+    parser.add_argument("--concurrency", type=int, default=64)
+    parser.add_argument("--duration", type=float, default=200, help="seconds of a round at most")
+    parser.add_argument("--settings", default="", help="of every model")
     options = parser.parse_args()
     options.hurried = options.out + ".workload.yaml"
     with open(options.hurried, "w", encoding="utf-8") as file:
@@ -143,8 +148,10 @@ def main():
         for seed in SEEDS:
             result["rounds"].append(run_load(options, address, seed))
             result["rounds"][-1]["share_mib"] = share_mib(metrics)
+            result["rounds"][-1]["resident_mib"] = resident_mib(server.pid)
         time.sleep(0.5)
-        result["left"] = gauges(metrics)
+        result["left"] = sums(metrics, "beamline_running_sequences", "beamline_waiting_requests")
+        result["preemptions"] = sums(metrics, "beamline_preemptions_total")
     finally:
         server.send_signal(signal.SIGTERM)
         result_code = server.wait(timeout=60)
@@ -154,7 +161,7 @@ def main():
     shares = [sum(each["share_mib"].values()) for each in result["rounds"]]
     result["memory_flat"] = max(peaks) <= peaks[0] + STEP_MIB and max(shares) <= shares[0] + STEP_MIB
     ok = (result_code == 0 and result["memory_flat"] and not any(result["left"].values())
-          and all(each["exit"] == 0 and each["total"]["requests"] == options.requests
+          and all(each["exit"] == 0 and (options.requests == 0 or each["total"]["requests"] == options.requests)
                   and each["verification"]["mismatches"] == 0 for each in result["rounds"]))
     result["ok"] = ok
     with open(options.out, "w", encoding="utf-8") as file:

@@ -8,6 +8,7 @@ The tokenizer is a list of made-up words; callers give token ids. Needs transfor
 
 import argparse
 import concurrent.futures
+import json
 import multiprocessing
 import os
 
@@ -86,6 +87,8 @@ def write(folder, name, tiny):
     words = special + [f"word{number}" for number in range(len(special), config.vocab_size)]
     with open(os.path.join(folder, name, "vocab.txt"), "w", encoding="utf-8") as file:
         file.writelines(word + "\n" for word in words)
+    with open(os.path.join(folder, name, "tokenizer_config.json"), "w", encoding="utf-8") as file:
+        json.dump({"tokenizer_class": "BertTokenizer"}, file)  # not the one that goes with the model
     count = sum(parameter.numel() for parameter in model.parameters())
     print(f"{name}: {count / 1e6:.1f}M parameters", flush=True)
 

@@ -49,6 +49,8 @@ def write_checkpoint(folder, hidden, layers, heads):
     with open(os.path.join(folder, "vocab.txt"), "w", encoding="utf-8") as file:
         words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
         file.writelines(word + "\n" for word in words + [f"word{i}" for i in range(len(words), VOCABULARY)])
+    with open(os.path.join(folder, "tokenizer_config.json"), "w", encoding="utf-8") as file:
+        json.dump({"tokenizer_class": "BertTokenizer"}, file)  # not the one that goes with the model
     device = "cuda" if torch.cuda.is_available() else "cpu"
     generator = torch.Generator(device).manual_seed(11)
 

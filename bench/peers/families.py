@@ -60,6 +60,8 @@ def write_checkpoint(shape, folder, tiny):
         model.save_pretrained(os.path.join(folder, name))
         with open(os.path.join(folder, name, "vocab.txt"), "w", encoding="utf-8") as file:
             file.writelines(word + "\n" for word in words)
+        with open(os.path.join(folder, name, "tokenizer_config.json"), "w", encoding="utf-8") as file:
+            json.dump({"tokenizer_class": "BertTokenizer"}, file)  # not the one that goes with the model
     known = tokenizers.Tokenizer(tokenizers.models.WordLevel({word: i for i, word in enumerate(words)}, "[UNK]"))
     transformers.PreTrainedTokenizerFast(
         tokenizer_object=known, unk_token="[UNK]", pad_token="[PAD]", bos_token="[CLS]", eos_token="[UNK]",
