@@ -1,10 +1,12 @@
 #include "engine/transformer/float_conversion.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 
 #include "base/check.h"
+#include "base/in_parts.h"
 #include "kernels/float16.h"
 
 namespace beamline {
@@ -56,8 +58,18 @@ constexpr uint16_t kBFloat16BeyondFloat16 = 0x4780;
 
 bool AllBelow(const void* values, size_t count, DType dtype, uint32_t wide, uint16_t narrow) {
   BEAMLINE_CHECK(IsStoredFloat(dtype));
-  return dtype == DType::kFloat32 ? AllBelow(static_cast<const uint32_t*>(values), count, wide)
-                                  : AllBelow(static_cast<const uint16_t*>(values), count, narrow);
+  // The first to read a large tensor waits for its pages, several threads for several at a time.
+  constexpr size_t kPart = size_t{2} << 20;
+  constexpr int kMostThreads = 8;
+  std::atomic<bool> all = true;
+  InParts(count, kPart, kMostThreads, [&](size_t begin, size_t end) {
+    const bool below =
+        dtype == DType::kFloat32
+            ? AllBelow(static_cast<const uint32_t*>(values) + begin, end - begin, wide)
+            : AllBelow(static_cast<const uint16_t*>(values) + begin, end - begin, narrow);
+    if (!below) all = false;
+  });
+  return all;
 }
 
 }  // namespace

@@ -19,8 +19,8 @@ class StagingRing {
   StagingRing(const StagingRing&) = delete;
   StagingRing& operator=(const StagingRing&) = delete;
 
-  // Bytes of any number, in pieces of a slot. Waits only while every slot is still in use by
-  // earlier transfers.
+  // Bytes of any number, in pieces of a slot, which threads of the call fill side by side where
+  // they are several. Waits only while every slot is still in use by earlier transfers.
   cudaError_t CopyToDevice(const void* host, void* device, size_t bytes, cudaStream_t stream);
   // Returns when the bytes have arrived.
   cudaError_t CopyToHost(const void* device, void* host, size_t bytes, cudaStream_t stream);
@@ -33,7 +33,11 @@ class StagingRing {
 
   // The next slot, free to be written.
   cudaError_t NextSlot(Slot*& slot);
+  // A piece of a slot's size at most, which waits for what the slot was used for before.
+  static cudaError_t Send(Slot& slot, const char* host, char* device, size_t bytes,
+                          cudaStream_t stream);
 
+  int device_ = 0;
   std::vector<Slot> slots_;
   size_t slot_bytes_ = 0;
   size_t next_ = 0;
