@@ -1,10 +1,6 @@
 #include "base/work_batch.h"
 
-#include <algorithm>
-#include <optional>
-
 #include "base/check.h"
-#include "base/send_batch.h"
 
 namespace beamline {
 namespace {
@@ -33,21 +29,10 @@ void WorkBatch::HandOver() {
 void WorkBatch::RunWhile(absl::FunctionRef<bool()> idle) {
   Give(kept_, 0);
   size_t next = 0;
-  bool go_on = true;
-  while (go_on && next < brief_.size()) {
-    const size_t end = next + kMostJoined;
-    const auto run = [&] {
-      // What runs may post more.
-      while (go_on && next < std::min(end, brief_.size())) {
-        go_on = idle();
-        if (!go_on) break;
-        WorkerPool::Work work = std::move(brief_[next++].piece.work);
-        work();
-      }
-    };
-    std::optional<SendBatch> sends;
-    if (brief_.size() - next > 1) sends.emplace(run);
-    run();
+  // What runs may post more.
+  while (next < brief_.size() && idle()) {
+    WorkerPool::Work work = std::move(brief_[next++].piece.work);
+    work();
   }
   Give(kept_, 0);
   Give(brief_, next);

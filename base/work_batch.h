@@ -29,10 +29,8 @@ class WorkBatch {
   // Gives what is kept to its pools, in its order. To be called before the thread turns to anything
   // that takes longer than a wake-up.
   void HandOver();
-  // Begins brief work here, in its order, while `idle`, which is asked before each piece, says so.
-  // Hands over the rest, and first of all what is not brief. What several pieces send by one
-  // connection, up to kMostJoined of them, leaves together: a piece may run within the one before
-  // it (base/send_batch.h).
+  // Runs brief work here, in its order, while `idle`, which is asked before each piece, says so.
+  // Hands over the rest, and first of all what is not brief.
   void RunWhile(absl::FunctionRef<bool()> idle);
 
  private:

@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/math.h"
-#include "base/send_batch.h"
 #include "base/work_batch.h"
 
 namespace beamline {
 
-WorkerPool::WorkerPool(int num_threads) : num_threads_(static_cast<size_t>(num_threads)) {
+WorkerPool::WorkerPool(int num_threads) {
   try {
     for (int i = 0; i < num_threads; ++i) threads_.emplace_back([this] { Run(); });
   } catch (...) {
@@ -48,7 +46,7 @@ void WorkerPool::PostBrief(Work work) {
 }
 
 void WorkerPool::PostSend(Work work, Turn turn) {
-  Piece piece{.work = std::move(work), .sends = true, .turn = turn};
+  Piece piece{.work = std::move(work), .turn = turn};
   if (WorkBatch* batch = WorkBatch::OfThisThread(); batch != nullptr) {
     return batch->Keep(*this, std::move(piece));
   }
@@ -60,7 +58,7 @@ void WorkerPool::PostAll(std::span<Piece> pieces) {
   {
     std::lock_guard lock(mutex_);
     for (Piece& piece : pieces) {
-      (piece.turn == Turn::kFirst ? first_ : work_).push_back(std::move(piece));
+      (piece.turn == Turn::kFirst ? first_ : work_).push_back(std::move(piece.work));
     }
     num_woken = std::min(num_asleep_, static_cast<int>(pieces.size()));
     num_asleep_ -= num_woken;
@@ -68,39 +66,30 @@ void WorkerPool::PostAll(std::span<Piece> pieces) {
   for (int i = 0; i < num_woken; ++i) wake_up_.Release();
 }
 
-void WorkerPool::TakeLocked(std::vector<Work>& taken) {
-  // Of one turn alone: the first ones do not wait for what comes behind them.
-  std::deque<Piece>& waiting = first_.empty() ? work_ : first_;
-  // Others of several threads get their part.
-  const size_t most = std::min(CeilDiv(waiting.size(), num_threads_), kMostSends);
-  while (!waiting.empty()) {
-    const bool sends = waiting.front().sends;
-    if (!taken.empty() && !sends) return;
-    taken.push_back(std::move(waiting.front().work));
-    waiting.pop_front();
-    if (!sends || taken.size() == most) return;
-  }
+WorkerPool::Work WorkerPool::TakeLocked() {
+  std::deque<Work>& waiting = first_.empty() ? work_ : first_;
+  if (waiting.empty()) return nullptr;
+  Work work = std::move(waiting.front());
+  waiting.pop_front();
+  return work;
 }
 
 void WorkerPool::Run() {
-  std::vector<Work> taken;
   while (true) {
+    Work work;
     {
       std::lock_guard lock(mutex_);
-      TakeLocked(taken);
-      if (taken.empty()) {
+      work = TakeLocked();
+      if (!work) {
         if (ending_) return;
         ++num_asleep_;
       }
     }
-    if (taken.empty()) {
-      wake_up_.Acquire();
-    } else if (taken.size() == 1) {
-      taken.front()();
+    if (work) {
+      work();
     } else {
-      RunJoined(taken, kMostSends);
+      wake_up_.Acquire();
     }
-    taken.clear();
   }
 }
 

@@ -32,35 +32,28 @@ class WorkerPool {
   // When work that sends has its turn: behind all that was posted before, or before all that was
   // not posted so.
   enum class Turn : uint8_t { kLast, kFirst };
-  // As Post. Work that is done in some microseconds, never waits, and sends something by a
-  // connection that it may share with others: a thread carries out up to kMostSends pieces that
-  // follow each other as one batch (base/send_batch.h).
+  // As Post, with a turn.
   void PostSend(Work work, Turn turn);
-  // More than kMostJoined: what is sent by a few connections, piece by piece of some microseconds,
-  // is to be a few messages.
-  static constexpr size_t kMostSends = 64;
 
  private:
   friend class WorkBatch;
 
   struct Piece {
     Work work;
-    bool sends = false;
     Turn turn = Turn::kLast;
   };
 
   // Takes over what `pieces` hold, in their order, and wakes as many threads as that needs.
   void PostAll(std::span<Piece> pieces);
-  // Takes what a thread carries out next: a piece, or several that send.
-  void TakeLocked(std::vector<Work>& taken);
+  // Takes what a thread runs next; null: nothing is there.
+  Work TakeLocked();
   void Run();
   void End();
 
-  const size_t num_threads_;
   std::mutex mutex_;
-  std::deque<Piece> first_, work_;  // guarded by mutex_; by their turn
-  int num_asleep_ = 0;              // guarded by mutex_; threads that nobody has woken yet
-  bool ending_ = false;             // guarded by mutex_
+  std::deque<Work> first_, work_;  // guarded by mutex_; by their turn
+  int num_asleep_ = 0;             // guarded by mutex_; threads that nobody has woken yet
+  bool ending_ = false;            // guarded by mutex_
   Semaphore wake_up_;
   std::vector<std::thread> threads_;
 };

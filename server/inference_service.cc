@@ -1,7 +1,5 @@
 #include "server/inference_service.h"
 
-#include "base/lent_thread.h"
-#include "server/calls/call_burst.h"
 #include "server/calls/engine_call.h"
 #include "server/calls/failed_call.h"
 #include "server/calls/many_call.h"
@@ -23,8 +21,6 @@ grpc::ServerUnaryReactor* StartInference(ServiceContext& services, Rpc rpc,
   const auto identity = Enter(services, rpc, context, Right::kInference);
   if (!identity.ok()) return new FailedUnaryCall(ToGrpcStatus(identity.status()));
   auto* call = new EngineCall<Method>(services, rpc, response);
-  CallBurst::Call in_burst(services.burst, context.c_call());
-  const LentThread lent(&in_burst);  // one of gRPC's, which holds nothing here
   call->Start(CallerOf(context, *identity), request);
   return call;
 }

@@ -89,7 +89,7 @@ int ThreadsOfServer(const ServerConfig& config) {
   constexpr int kMostByCores = 16;  // of gRPC's
   constexpr int kOfListener = 5;
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  int num_threads = kAlways + std::min(cores, kMostByCores) + config.writer_threads;
+  int num_threads = kAlways + std::min(cores, kMostByCores) + NumWriters(config);
   for (const std::string& address :
        {config.http_listen, config.health_listen, config.admin_listen}) {
     if (address != "off") num_threads += kOfListener;

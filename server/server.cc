@@ -15,15 +15,9 @@
 #include "grpcpp/grpcpp.h"
 #include "server/accept/acceptor.h"
 #include "server/accept/descriptors.h"
-#include "server/accept/error_notes.h"
 #include "server/accept/hang_up.h"
-#include "server/accept/idle_filter.h"
-#include "server/accept/kick_sparing.h"
-#include "server/accept/poll_turns.h"
 #include "server/accept/received_bytes.h"
-#include "server/accept/send_joining.h"
 #include "server/admission.h"
-#include "server/calls/call_burst.h"
 #include "server/calls/message_budget.h"
 #include "server/health.h"
 #include "server/health_service.h"
@@ -62,7 +56,7 @@ class ServerImpl final : public Server {
   ServerImpl(const ServerConfig& config, std::shared_ptr<Metrics> metrics,
              std::unique_ptr<Engine> engine)
       : metrics_(std::move(metrics)),
-        writers_(config.writer_threads),
+        writers_(NumWriters(config)),
         text_workers_(config.tokenizer_threads),
         engine_(std::move(engine)),
         models_(engine_->Models()),
@@ -91,9 +85,7 @@ class ServerImpl final : public Server {
                   &unread_,
                   &messages_,
                   &room_,
-                  &burst_,
                   &huge_texts_,
-                  &poller_rest_,
                   &quotas_} {}
 
   ~ServerImpl() override {
@@ -155,8 +147,6 @@ class ServerImpl final : public Server {
   UnreadAnswers unread_;
   AnswerRoom room_;
   MessageBudget messages_;
-  CallBurst burst_;
-  PollerRest poller_rest_;
   TokenQuotas quotas_;
   std::unique_ptr<Gate> gate_;  // null: everybody may call
   ServiceContext services_;
@@ -259,7 +249,6 @@ absl::Status ServerImpl::Listen(const ServerConfig& config) {
   grpc::EnableDefaultHealthCheckService(false);  // health_service.h
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
-  ThinIdleFilter();
   Configure(config, builder);
   if (!config.identity_file.empty()) LeaveOutReflection(builder);
   connections_ = AddConnections(tls_, builder);
@@ -270,10 +259,6 @@ absl::Status ServerImpl::Listen(const ServerConfig& config) {
 }
 
 absl::Status ServerImpl::Accept(const ServerConfig& config) {
-  JoinSends();
-  SpareKicks();
-  SetPollSpin(std::chrono::microseconds(config.poll_spin_us));
-  SpareErrorNotes();
   // gRPC's and HTTP's are counted apart, and use the same descriptors.
   const int num_beside = (metrics_endpoint_ != nullptr ? 1 : 0) +
                          (health_listener_ != nullptr ? 1 : 0) +

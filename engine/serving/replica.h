@@ -34,9 +34,8 @@ class Replica : public std::enable_shared_from_this<Replica> {
   // Hands a request over; when the replica is ending, it is answered CANCELLED, and when its device
   // has failed, with that fault. REQUIRES: the model's task.
   void Submit(std::unique_ptr<Group> group) { Put(generate_, std::move(group)); }
-  // Where the replica sleeps, the step may be left to the calling thread: to one that lends itself
-  // (base/lent_thread.h) where steps are short, to one that waits (base/waiting_thread.h) where a
-  // GPU computes them.
+  // Where the replica sleeps and a GPU computes its steps, a calling thread that waits for the
+  // answer (base/waiting_thread.h) may be left the step.
   void Submit(std::unique_ptr<EncodeJob> job);
 
   // What its thread has; nullopt when it does not tell by `until`.
@@ -76,18 +75,8 @@ class Replica : public std::enable_shared_from_this<Replica> {
     if (!loop->inbox().Put(job)) job->Answer(fault_.EndStatus());
   }
 
-  // Whether a thread that lends itself computes what the replica has now, and this job.
-  bool MayBorrowFor(const EncodeJob& job) const;
-  // Puts the job and calls `leave` where the calling thread is in the replica's place then: it owes
-  // RunInPlace.
-  template <typename Leave>
-  void PutInPlace(std::unique_ptr<EncodeJob> job, const Leave& leave);
-  // Whether so many tokens are expected to take at most so long; false before the first step.
-  bool IsComputedWithin(double seconds, int64_t tokens) const;
-
   std::unique_ptr<LoadedModel> model_;
-  const bool may_borrow_;      // threads that lend themselves
-  const bool any_may_launch_;  // threads that wait
+  const bool any_may_launch_;  // a thread that waits may run a step
   ReplicaStats stats_;
   ReplicaFault fault_;
   std::optional<GenerateLoop> generate_;

@@ -1,7 +1,5 @@
 #include "kernels/cpu/context.h"
 
-#include "base/lent_thread.h"
-
 namespace beamline::cpu {
 namespace {
 
@@ -20,7 +18,7 @@ Context::Context(int num_threads, bool own_pool, const std::vector<int>& cores)
 
 void Context::Run(int64_t num_items, int64_t chunk, double cost_ns, Body body) {
   if (num_items <= 0) return;
-  if (cost_ns < kMinParallelNs || num_threads_ == 1 || num_items == 1 || LentThread::IsWorking()) {
+  if (cost_ns < kMinParallelNs || num_threads_ == 1 || num_items == 1) {
     body(0, num_items, scratch_[0]);
     return;
   }

@@ -22,8 +22,7 @@ class Context {
   int num_threads() const { return num_threads_; }
 
   // Runs body over [0, num_items), on all threads when `cost_ns`, an estimate of the time on one
-  // thread, outweighs waking them; otherwise here and now. A thread that lends itself
-  // (base/lent_thread.h) does it alone. Threads take `chunk` items at a time.
+  // thread, outweighs waking them; otherwise here and now. Threads take `chunk` items at a time.
   void Run(int64_t num_items, int64_t chunk, double cost_ns, Body body);
 
  private:

@@ -18,7 +18,6 @@
 #include "fmt/format.h"
 #include "server/accept/frame_watch.h"
 #include "server/accept/peer_address.h"
-#include "server/accept/poll_turns.h"
 #include "server/accept/rare_error.h"
 
 namespace beamline {
@@ -106,7 +105,6 @@ extern "C" __attribute__((visibility("default"))) ssize_t recvmsg(int fd, msghdr
   using Receive = ssize_t (*)(int, msghdr*, int);
   static const auto receive = reinterpret_cast<Receive>(dlsym(RTLD_NEXT, "recvmsg"));
   const ssize_t size = receive(fd, message, flags);
-  if (size >= static_cast<ssize_t>(beamline::kLargeRead)) beamline::EndLonePolling();
   if (size <= 0 || (flags & (MSG_PEEK | MSG_ERRQUEUE)) != 0) return size;
   const int error = errno;
   const auto watched = beamline::Find(fd);

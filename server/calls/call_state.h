@@ -23,7 +23,6 @@
 #include "server/admission.h"
 #include "server/calls/answer_room.h"
 #include "server/calls/caller.h"
-#include "server/calls/poller_rest.h"
 #include "server/calls/unread_answers.h"
 #include "server/metrics/metrics.h"
 #include "server/model_directory.h"
@@ -34,7 +33,6 @@
 
 namespace beamline {
 
-class CallBurst;
 class MessageBudget;
 
 struct StreamLimits {
@@ -61,9 +59,7 @@ struct ServiceContext {
   UnreadAnswers* unread = nullptr;    // of unary calls; null: there is no limit
   MessageBudget* messages = nullptr;  // of calls with one request, before it is whole; never null
   AnswerRoom* room = nullptr;         // of streams of requests; null: there is no limit
-  CallBurst* burst = nullptr;         // null: what calls leave is done at once
   WorkerPool* huge_texts = nullptr;   // one thread for texts of megabytes; null: text_workers
-  PollerRest* poller_rest = nullptr;  // null: none rests
   TokenQuotas* quotas = nullptr;      // null: nobody has one
 };
 

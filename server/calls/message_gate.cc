@@ -83,7 +83,7 @@ grpc::Status LateMessage(const MessageBudget& budget, MessageBudget::Late why) {
 
 grpc::internal::MethodHandler* GatedUnary(ServiceContext& services, const MethodAccess& access,
                                           UnaryGate::Method method) {
-  return Gated<UnaryGate, AnswerBuffer>(services, access, std::move(method));
+  return Gated<UnaryGate, grpc::ByteBuffer>(services, access, std::move(method));
 }
 
 grpc::internal::MethodHandler* GatedStream(ServiceContext& services, const MethodAccess& access,

@@ -17,7 +17,6 @@
 #include "grpcpp/impl/codegen/server_callback_handlers.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
-#include "server/calls/answer_buffer.h"
 #include "server/calls/call_state.h"
 #include "server/calls/message_budget.h"
 
@@ -87,7 +86,7 @@ class MessageGate : public grpc::ServerBidiReactor<grpc::ByteBuffer, Answer>,
 };
 
 // A unary call.
-class UnaryGate final : public MessageGate<grpc::ServerUnaryReactor, AnswerBuffer> {
+class UnaryGate final : public MessageGate<grpc::ServerUnaryReactor, grpc::ByteBuffer> {
  public:
   using Method = std::function<grpc::ServerUnaryReactor*(
       grpc::CallbackServerContext*, const grpc::ByteBuffer*, grpc::ByteBuffer*)>;
@@ -116,14 +115,14 @@ class UnaryGate final : public MessageGate<grpc::ServerUnaryReactor, AnswerBuffe
   ~UnaryGate() override = default;
   grpc::ServerUnaryReactor* Begin(grpc::CallbackServerContext* context,
                                   const grpc::ByteBuffer* request) override {
-    return method_(context, request, &answer_.bytes);
+    return method_(context, request, &answer_);
   }
   void Bind(grpc::ServerUnaryReactor* reactor) override { call_.BindTo(reactor); }
   // As UnaryCall's.
   bool InternalInlineable() override { return true; }
 
   const Method& method_;
-  AnswerBuffer answer_;
+  grpc::ByteBuffer answer_;
   Call call_{*this};
 };
 

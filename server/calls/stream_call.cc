@@ -4,7 +4,6 @@
 
 #include "base/status.h"
 #include "grpcpp/server_context.h"
-#include "server/accept/kept_answers.h"
 #include "server/calls/methods.h"
 #include "server/errors.h"
 #include "server/wire.h"
@@ -26,11 +25,7 @@ class StreamCall::Sink final : public GenerateSink {
 void StreamCall::Start(const grpc::CallbackServerContext& context, const std::string& identity,
                        const grpc::ByteBuffer& buffer) {
   const absl::Status status = Submit(context, identity, buffer);
-  if (status.ok()) return;
-  Fail(status);
-  // gRPC calls OnDone once this has returned, on a thread that reads nothing.
-  PollerRest* const rest = state_.is_refused() ? state_.services().poller_rest : nullptr;
-  if (rest != nullptr) rest->PaceAfterRefusal(Clock::now());
+  if (!status.ok()) Fail(status);
 }
 
 absl::Status StreamCall::Submit(const grpc::CallbackServerContext& context,
@@ -135,11 +130,7 @@ void StreamCall::Refuse(const absl::Status& status, bool is_last) {
   Advance();  // towards the engine's result, which the call must wait for
 }
 
-void StreamCall::Fail(const absl::Status& status) {
-  grpc::Status error = state_.FailCall(status);
-  if (!state_.is_refused()) return Finish(std::move(error));
-  KeepAnswer([this, error = std::move(error)]() mutable { Finish(std::move(error)); });
-}
+void StreamCall::Fail(const absl::Status& status) { Finish(state_.FailCall(status)); }
 
 void StreamCall::OnWriteDone(bool ok) {
   if (!ok) {

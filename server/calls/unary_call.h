@@ -9,9 +9,7 @@
 #include "google/protobuf/message.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
-#include "server/accept/kept_answers.h"
 #include "server/calls/call_state.h"
-#include "server/calls/poller_rest.h"
 #include "server/errors.h"
 #include "server/wire.h"
 
@@ -29,9 +27,7 @@ class UnaryCall : public grpc::ServerUnaryReactor {
   void OnCancel() override { state_.SetUnsent(); }
   void OnDone() override {
     state_.Done();
-    PollerRest* const rest = state_.is_refused() ? services().poller_rest : nullptr;
     delete this;
-    if (rest != nullptr) rest->AfterRefusal(Clock::now());
   }
 
  protected:
@@ -56,14 +52,10 @@ class UnaryCall : public grpc::ServerUnaryReactor {
     *response_ = message;
     Finish(grpc::Status::OK);
   }
-  void Fail(const absl::Status& status) {
-    grpc::Status error = state_.FailCall(status);
-    if (!state_.is_refused()) return Finish(std::move(error));
-    KeepAnswer([this, error = std::move(error)]() mutable { Finish(std::move(error)); });
-  }
+  void Fail(const absl::Status& status) { Finish(state_.FailCall(status)); }
 
  private:
-  // OnDone and OnCancel are brief and wait for nobody, but for a poller's rest. gRPC runs them
+  // OnDone and OnCancel are brief and wait for nothing. gRPC runs them
   // where it learns of the end, then, and not on a thread of its executor, which it would have to
   // wake for each call.
   bool InternalInlineable() override { return true; }

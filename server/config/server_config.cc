@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -383,12 +384,6 @@ std::vector<Setting> ConnectionSettings(ServerConfig& c) {
        86400000,
        {},
        "how long the answer to such a ping may take; then the connection is closed"},
-      {"poll_spin_us",
-       &c.poll_spin_us,
-       0,
-       1000,
-       {},
-       "how long a thread looks for the next of calls that come one by one, before it sleeps"},
   };
 }
 
@@ -431,7 +426,12 @@ std::vector<Setting> Settings(ServerConfig& c) {
        EngineOptions::kMostTokenizerThreads,
        {},
        "threads that tokenize"},
-      {"writer_threads", &c.writer_threads, 1, 256, {}, "threads that write answers"},
+      {"writer_threads",
+       &c.writer_threads,
+       0,
+       256,
+       {},
+       "threads that write answers; 0: one for 4 cores, at most 4"},
       {"max_concurrent_requests",
        &c.max_concurrent_requests,
        1,
@@ -543,7 +543,15 @@ std::string_view OwnName(std::string_view name, const std::vector<Setting>& sett
   return std::ranges::find(settings, own, &Setting::name) == settings.end() ? "" : own;
 }
 
+int NumWriters(const ServerConfig& config) {
+  constexpr int kCoresOfAWriter = 4, kMost = 4;
+  if (config.writer_threads > 0) return config.writer_threads;
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::clamp(cores / kCoresOfAWriter, 1, kMost);
+}
+
 std::string SettingHint(std::string_view name, const std::vector<Setting>& settings) {
+  if (name == "poll_spin_us") return "; it was removed: threads that read calls no longer spin";
   const std::string_view own = OwnName(name, settings);
   return own.empty() ? DidYouMean(name, Names(settings))
                      : fmt::format("; it is called '{}' here", own);

@@ -38,7 +38,7 @@ struct ServerConfig {
   int32_t rank_timeout_ms = 60000;                 // for all of them to come
   int32_t threads = 0;                             // compute threads; 0: all cores
   int32_t tokenizer_threads = 2;
-  int32_t writer_threads = 1;
+  int32_t writer_threads = 0;  // 0: by cores; see NumWriters
   int32_t max_concurrent_requests = 8192;
   int32_t max_priority = 5;                   // a higher one of a request counts as this
   int64_t tokens_per_second = 0;              // of a client that has no quota of its own; 0: any
@@ -58,7 +58,6 @@ struct ServerConfig {
   int32_t min_ping_interval_ms = 10000;     // clients that ping more often are sent away
   int32_t keepalive_interval_ms = 60000;    // of silence, after which a client is pinged
   int32_t keepalive_timeout_ms = 20000;     // for its answer; then the connection is closed
-  int32_t poll_spin_us = 200;  // before a thread sleeps that reads lone calls; 0: it does at once
   int32_t drain_timeout_ms = 30000;
   std::string on_device_fault = "exit";  // exit, stay
   std::string algorithm_file = "auto";   // auto, off, or a path (AlgorithmFilePath)
@@ -69,6 +68,9 @@ struct ServerConfig {
   double trace_fraction = 0;            // of requests whose callers do not trace them
   std::vector<ModelOptions> models;     // empty: the demo models
 };
+
+// Threads that write answers: `writer_threads`, or by the cores that the process may use.
+int NumWriters(const ServerConfig& config);
 
 // One value that can be set by text.
 struct Setting {

@@ -27,8 +27,7 @@ struct Kind {
   double size = 1;  // of `own`, in the smallest
 };
 
-constexpr Kind kKinds[] = {
-    {"bytes", "64MiB", kSizes, 1}, {"ms", "30s", kTimes, 1e3}, {"us", "1ms", kTimes, 1}};
+constexpr Kind kKinds[] = {{"bytes", "64MiB", kSizes, 1}, {"ms", "30s", kTimes, 1e3}};
 
 const Kind* KindOf(std::string_view own) {
   const auto* const kind = std::ranges::find(kKinds, own, &Kind::own);

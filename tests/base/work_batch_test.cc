@@ -9,7 +9,6 @@
 #include <thread>
 #include <vector>
 
-#include "base/send_batch.h"
 #include "base/worker_pool.h"
 
 namespace beamline::work_batch_test {
@@ -123,67 +122,13 @@ TEST(WorkBatchTest, OfAnotherThreadItKeepsNothing) {
   EXPECT_TRUE(work.Within(kLong));
 }
 
-// As pieces that send do.
-void SendNow() {
-  if (SendBatch* const sends = SendBatch::OfThisThread(); sends != nullptr) sends->RunRest();
-}
-
-TEST(WorkBatchTest, PiecesBeginInTheirOrderBeforeTheFirstOneSends) {
-  WorkerPool pool(1);
-  std::vector<int> begun, sent;
-  WorkBatch batch;
-  for (int i = 0; i < 3; ++i) {
-    pool.PostBrief([&, i] {
-      begun.push_back(i);
-      SendNow();
-      EXPECT_EQ(begun.size(), 3u);
-      sent.push_back(i);
-    });
-  }
-  batch.RunWhile([] { return true; });
-  EXPECT_EQ(begun, (std::vector<int>{0, 1, 2}));
-  EXPECT_EQ(sent.size(), 3u);
-  EXPECT_EQ(SendBatch::OfThisThread(), nullptr);
-}
-
-TEST(WorkBatchTest, APieceThatIsAloneSendsAlone) {
-  WorkerPool pool(1);
-  WorkBatch batch;
-  bool ran = false;
-  pool.PostBrief([&] {
-    EXPECT_EQ(SendBatch::OfThisThread(), nullptr);
-    ran = true;
-  });
-  batch.RunWhile([] { return true; });
-  EXPECT_TRUE(ran);
-}
-
-TEST(WorkBatchTest, WhatIsSentFirstWaitsForAFewPiecesOnly) {
-  constexpr int kPieces = 100, kMostJoined = 16;
-  WorkerPool pool(1);
-  WorkBatch batch;
-  int begun = 0, waiting = 0, most = 0;
-  for (int i = 0; i < kPieces; ++i) {
-    pool.PostBrief([&] {
-      ++begun;
-      most = std::max(most, ++waiting);
-      SendNow();
-      --waiting;
-    });
-  }
-  batch.RunWhile([] { return true; });
-  EXPECT_EQ(begun, kPieces);
-  EXPECT_EQ(most, kMostJoined);
-}
-
-TEST(WorkBatchTest, WhoIsNotIdleAnyMoreBeginsNoPieceWithinAnother) {
+TEST(WorkBatchTest, HandsOverTheRestOnceItIsNotIdle) {
   WorkerPool pool(1);
   Ran handed_over;
   WorkBatch batch;
   bool idle = true;
   pool.PostBrief([&] {
     idle = false;
-    SendNow();
     EXPECT_FALSE(handed_over.Within(kMoment));
   });
   pool.PostBrief(handed_over.Work());

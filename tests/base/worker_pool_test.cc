@@ -10,7 +10,6 @@
 #include <system_error>
 #include <vector>
 
-#include "base/send_batch.h"
 #include "base/work_batch.h"
 #include "tests/thread_limit.h"
 
@@ -81,11 +80,6 @@ class HeldPool {
   WorkerPool pool_{1};
 };
 
-// What pieces that send do when they do.
-void SendNow() {
-  if (SendBatch* const sends = SendBatch::OfThisThread(); sends != nullptr) sends->RunRest();
-}
-
 TEST(WorkerPoolTest, FirstTurnsGoBeforeAllOthersInTheirOrder) {
   std::vector<int> done;
   {
@@ -112,60 +106,6 @@ TEST(WorkerPoolTest, FirstTurnsOfABatchGoBeforeAllOthers) {
     pool.Release();
   }
   EXPECT_EQ(done, (std::vector<int>{1, 2, 3}));
-}
-
-TEST(WorkerPoolTest, PiecesThatSendAreCarriedOutBeforeTheFirstOneSends) {
-  constexpr size_t kPieces = 2 * WorkerPool::kMostSends + 3;
-  size_t begun = 0, waiting = 0, most = 0;
-  {
-    HeldPool pool;
-    for (size_t i = 0; i < kPieces; ++i) {
-      pool->PostSend(
-          [&] {
-            ++begun;
-            most = std::max(most, ++waiting);
-            SendNow();
-            --waiting;
-          },
-          WorkerPool::Turn::kLast);
-    }
-    pool.Release();
-  }
-  EXPECT_EQ(begun, kPieces);
-  EXPECT_EQ(most, WorkerPool::kMostSends);
-}
-
-TEST(WorkerPoolTest, FirstTurnsDoNotWaitForOthersToBeCarriedOut) {
-  bool sent = false;
-  {
-    HeldPool pool;
-    pool->PostSend([&] { EXPECT_TRUE(sent); }, WorkerPool::Turn::kLast);
-    pool->PostSend(
-        [&] {
-          SendNow();
-          sent = true;
-        },
-        WorkerPool::Turn::kFirst);
-    pool.Release();
-  }
-  EXPECT_TRUE(sent);
-}
-
-TEST(WorkerPoolTest, OtherWorkIsNoPartOfABatch) {
-  int done = 0;
-  {
-    HeldPool pool;
-    const auto send = [&] { ++done; };
-    pool->PostSend(send, WorkerPool::Turn::kLast);
-    pool->Post([&] {
-      EXPECT_EQ(SendBatch::OfThisThread(), nullptr);
-      EXPECT_EQ(done, 1);
-      ++done;
-    });
-    pool->PostSend(send, WorkerPool::Turn::kLast);
-    pool.Release();
-  }
-  EXPECT_EQ(done, 3);
 }
 
 // Each piece waits for the other: one thread that took both would never end the first.

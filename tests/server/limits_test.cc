@@ -125,7 +125,7 @@ TEST_F(ServiceTest, LetsClientsPingAsOftenAsTheyMay) {
   EXPECT_FALSE(IsSentAway(server_->address(), 12, std::chrono::milliseconds(25)));
 }
 
-// Pollers rest and read in bursts then (server/calls/poller_rest.h): everything else goes on.
+// Everything else goes on.
 TEST_F(ServiceTest, AnswersOthersAndDrainsWhileItRefusesMany) {
   Serve();
   engine_->Refuse(absl::ResourceExhaustedError("9 requests wait for model 'writer' already"));

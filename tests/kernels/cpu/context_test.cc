@@ -3,7 +3,6 @@
 #include <thread>
 #include <vector>
 
-#include "base/lent_thread.h"
 #include "gtest/gtest.h"
 
 namespace beamline::cpu::context_test {
@@ -45,18 +44,6 @@ TEST(ContextTest, DividesWhatIsLong) {
 TEST(ContextTest, DoesWhatIsShortAtOnce) {
   Context context(3, /*own_pool=*/true);
   const Calls calls = CallsOver64(context, 100);
-  EXPECT_EQ(calls.items, 64);
-  EXPECT_TRUE(calls.all_here);
-  EXPECT_EQ(calls.count, 1);
-}
-
-TEST(ContextTest, AThreadThatLendsItselfDoesItAlone) {
-  Context context(3, /*own_pool=*/true);
-  Calls calls;
-  {
-    const LentThread lent;
-    LentThread::OfThisThread()->Leave([&] { calls = CallsOver64(context, kLong); });
-  }
   EXPECT_EQ(calls.items, 64);
   EXPECT_TRUE(calls.all_here);
   EXPECT_EQ(calls.count, 1);

@@ -94,7 +94,6 @@ TEST(Settings, SizesAndTimesHaveUnits) {
   ServerConfig config;
   const Setting bytes = Find(Settings(config), "gpu_memory_bytes");
   const Setting time = Find(Settings(config), "drain_timeout_ms");
-  const Setting spin = Find(Settings(config), "poll_spin_us");
   const std::pair<const char*, int64_t> sizes[] = {{"0B", 0},
                                                    {"4GiB", int64_t{4} << 30},
                                                    {"1.5GiB", 1610612736},
@@ -112,8 +111,6 @@ TEST(Settings, SizesAndTimesHaveUnits) {
     EXPECT_TRUE(SetFromText(time, text).ok()) << text;
     EXPECT_EQ(config.drain_timeout_ms, value) << text;
   }
-  EXPECT_TRUE(SetFromText(spin, "1ms").ok());
-  EXPECT_EQ(config.poll_spin_us, 1000);
   for (const char* bad : {"4 GiB", "GiB", "4gib", "4G", "0.3B", "-1GiB", "1e3kB", "nanB", "4s",
                           "2PiB", "9999999TiB", "4GiBs", "0x4B", "+4B", ""}) {
     EXPECT_EQ(SetFromText(bytes, bad).message(),
