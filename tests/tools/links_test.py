@@ -1,6 +1,7 @@
 """Every link of every Markdown file of the repository that leads into it leads somewhere: the file is there and is one of the
 repository's, and the heading behind a # is there, by the names that GitHub gives to headings. Pages of docs/ that other files
-name, "(docs/NAME.md, Heading)", are there too, and docs/README.md leads to every page of its folder."""
+name, "(docs/NAME.md, Heading)", are there too, and the README.md of docs/ and of docs/decisions/ lead to every page of
+their folders."""
 
 import html
 import os
@@ -133,12 +134,15 @@ class Links(unittest.TestCase):
                 if heading:
                     self.assertIn(slug(heading), repository.anchors(page))
 
-    def test_the_index_leads_to_every_page(self):
+    def test_indexes_lead_to_every_page(self):
         repository = Repository(ROOT)
-        led = {os.path.normpath("docs/" + target.partition("#")[0]) for _, target in links(repository.read("docs/README.md"))}
-        pages = {path for path in repository.files if re.fullmatch(r"docs/[^/]+\.md", path)} - {"docs/README.md"}
-        self.assertEqual(pages - led, set())
-        self.assertTrue({"docs/results/README.md", "docs/decisions"} <= led)
+        for folder in ("docs", "docs/decisions"):
+            index = folder + "/README.md"
+            led = {os.path.normpath(os.path.join(folder, target.partition("#")[0])) for _, target in links(repository.read(index))}
+            pages = {path for path in repository.files if re.fullmatch(folder + r"/[^/]+\.md", path)} - {index}
+            self.assertEqual(pages - led, set(), index)
+            if folder == "docs":
+                self.assertTrue({"docs/results/README.md", "docs/decisions/README.md"} <= led)
 
 
 class TheTestItself(unittest.TestCase):
