@@ -90,6 +90,12 @@ TEST(Settings, ChoicesAndTypes) {
               HasSubstr("accepted: float32, bfloat16, float16"));
 }
 
+TEST(Settings, WhatWasRemovedIsTold) {
+  ServerConfig config;
+  EXPECT_THAT(SettingHint("poll_spin_us", Settings(config)), HasSubstr("it was removed"));
+  EXPECT_EQ(SettingHint("nothing_like_it_at_all", Settings(config)), "");
+}
+
 TEST(Settings, SizesAndTimesHaveUnits) {
   ServerConfig config;
   const Setting bytes = Find(Settings(config), "gpu_memory_bytes");
