@@ -286,7 +286,7 @@ def train_rerank_en():
     groups = drawn(tokenizer, rank_rows, 4 if small else 60, 60 if small else 2500)
     log(f"{len(groups):,} groups, {tokenizer.get_vocab_size()} ids")
     data = Groups(groups, [48, 96, RANK_POSITIONS], 768 if not small else 48)
-    model = BertForSequenceClassification(encoder_config("rank", tokenizer.get_vocab_size(), RANK_POSITIONS, num_labels=1)).to(options.device)
+    model = BertForSequenceClassification(encoder_config("rank", tokenizer.get_vocab_size(), RANK_POSITIONS, id2label={0: "relevant"}, label2id={"relevant": 0})).to(options.device)
 
     def loss_of(ids, types, lengths):
         logits = model(input_ids=ids, token_type_ids=types, attention_mask=masked(ids, lengths)).logits.float().view(-1, 6)
