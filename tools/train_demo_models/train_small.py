@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Trains chat-en, rerank-en and tag-en from scratch on text that chat_data.py, rank_data.py and tag_data.py draw, writes a folder of each in
-Hugging Face layout with bfloat16 weights, and prints how they do on text that was not drawn in training.
+"""Trains chat-en, rerank-en, tag-en and mask-en from scratch on text that chat_data.py, rank_data.py, tag_data.py and mask_data.py draw, writes a
+folder of each in Hugging Face layout with bfloat16 weights, and prints how they do on text that was not drawn in training.
 
-usage: train_small.py --out FOLDER [--device cuda|cpu] [--seconds S] [--steps N] [--only chat-en|rerank-en|tag-en]
+usage: train_small.py --out FOLDER [--device cuda|cpu] [--seconds S] [--steps N] [--only NAME]
 
-The three train beside each other until S seconds (default 200) after the start, or one after the other for N steps. Judging takes half a minute more. Needs torch and transformers. Long because the three are trained alike.
+They train beside each other until S seconds (default 200) after the start, or one after the other for N steps. Judging takes half a minute more.
+Needs torch and transformers. Long because they are trained alike.
 """
 
 import argparse
@@ -23,11 +24,12 @@ import torch.nn.functional as F
 from tokenizers import Tokenizer
 
 import chat_data
+import mask_data
 import rank_data
 import tag_data
 from small_tokenizers import END, START, rendered, save_chat, save_word_pieces, train_chat, train_word_pieces
 
-CHAT_POSITIONS, RANK_POSITIONS, TAG_POSITIONS = 512, 256, 256
+CHAT_POSITIONS, RANK_POSITIONS, TAG_POSITIONS, MASK_POSITIONS = 512, 256, 256, 64
 LABELS = ["O"] + [f"{part}-{name}" for name in ("PER", "LOC", "ORG", "DATE") for part in "BI"]
 HELD_OUT_SEED = 10**6
 options = None  # of the command line
@@ -377,7 +379,53 @@ def train_tag_en():
     return figures
 
 
-TRAINERS = {"chat-en": train_chat_en, "rerank-en": train_rerank_en, "tag-en": train_tag_en}
+# mask-en
+
+MASK = 4  # the id of [MASK]
+
+
+def mask_rows(seed, size):
+    """Ids, and for each id itself; which are masked is drawn anew for each batch."""
+    rows = [worker_tokenizer.encode(text).ids for text in mask_data.sentences(seed, size)]
+    return [(int16(ids), int16([-100] + ids[1:-1] + [-100])) for ids in rows if len(ids) <= MASK_POSITIONS]
+
+
+@torch.no_grad()
+def judge_masks(model, tokenizer, texts):
+    """Of the last words of sentences, those that are the likeliest of all."""
+    right = best_five = 0
+    for text in texts:
+        ids = tokenizer.encode(text).ids
+        place = len(ids) - 3  # in front of the full stop and [SEP]
+        wanted, ids[place] = ids[place], MASK
+        best = model(input_ids=torch.tensor([ids], device=options.device)).logits[0, place].topk(5).indices.tolist()
+        right, best_five = right + (best[0] == wanted), best_five + (wanted in best)
+    return {"last word first": right / len(texts), "last word among five": best_five / len(texts)}
+
+
+def train_mask_en():
+    from transformers import BertConfig, BertForMaskedLM
+    small = bool(options.steps)
+    tokenizer = train_word_pieces(mask_data.sentences(10**5, 2000 if small else 40000), 1536, True)
+    save_word_pieces(tokenizer, os.path.join(options.out, "mask-en"), MASK_POSITIONS, True)
+    data = Rows(drawn(tokenizer, mask_rows, 4 if small else 40, 200 if small else 5000), [16, 32, MASK_POSITIONS], 16384 if not small else 512)
+    model = BertForMaskedLM(BertConfig(
+        vocab_size=tokenizer.get_vocab_size(), hidden_size=64, num_hidden_layers=3, num_attention_heads=4, intermediate_size=192, max_position_embeddings=MASK_POSITIONS,
+        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, initializer_range=0.05, pad_token_id=0)).to(options.device)
+
+    def loss_of(ids, values):
+        chosen = (torch.rand(ids.shape, device=ids.device) < 0.2) & (values != -100)
+        logits = model(input_ids=ids.masked_fill(chosen, MASK), attention_mask=(ids != 0).long()).logits.float()
+        return F.cross_entropy(logits.flatten(0, 1), values.masked_fill(~chosen, -100).flatten(), ignore_index=-100)
+
+    train(model, 2e-3, 0.02, data.batch, loss_of)
+    figures = judge_masks(model, tokenizer, mask_data.sentences(HELD_OUT_SEED, 500 if not small else 10))
+    log("mask-en", json.dumps(figures))
+    save(model, "mask-en")
+    return figures
+
+
+TRAINERS = {"chat-en": train_chat_en, "rerank-en": train_rerank_en, "tag-en": train_tag_en, "mask-en": train_mask_en}
 
 
 def train_one(name):
