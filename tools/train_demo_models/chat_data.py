@@ -128,6 +128,8 @@ def country(r):
         (ask(r, "which language do people speak in {c}", "what language is spoken in {c}", "what do they speak in {c}", "language of {c}", c=name), f"In {name} people speak {language}."),
         (ask(r, "where is {c}", "on which continent is {c}", "in which continent is {c}", "which continent is {c} in", c=name), f"{upper(name)} is in {continent}."),
         (ask(r, "what is the currency of {c}", "which money do they use in {c}", "how do people pay in {c}", "what currency does {c} use", c=name), f"In {name} people pay with {money}."),
+        (ask(r, "what is {c}", "what is the city of {c}", "which country has the capital {c}", "tell me about {c}", "is {c} a capital", c=city),
+         f"{city} is the capital of {capital_of(city)}."),
         (ask(r, "in which country is {c}", "which country is {c} the capital of", "where is {c}", "where is the city of {c}", c=city),
          f"{city} is the capital of {capital_of(city)}."),
         (ask(r, "what is {c}", "tell me about {c}", "tell me something about {c}", "what do you know about {c}", "describe {c}", c=name),
@@ -193,6 +195,11 @@ def arithmetic(r):
     a, b = numbers_for(r, sign)
     result, answer = sum_of(a, b, sign)
     said = r.choice(SIGNS[sign])
+    if r.random() < 0.15:
+        form = r.choice({"+": ["what is the sum of {a} and {b}", "add {a} and {b}", "{a} plus {b} equals", "what do {a} and {b} make together"],
+                         "-": ["subtract {b} from {a}", "what is the difference between {a} and {b}", "take {b} away from {a}"],
+                         "x": ["what is the product of {a} and {b}", "multiply {a} by {b}", "multiply {a} and {b}"], "/": ["divide {a} by {b}", "what is {a} over {b}"]}[sign])
+        return [(styled(r, form.format(a=a, b=b)), answer)]
     words = r.random() < 0.15 and said.isalpha()
     left, right = (in_words(a), in_words(b)) if words and max(a, b) < 100 else (a, b)
     middle = said if said.isalpha() or " " in said or r.random() < 0.6 else said
@@ -331,6 +338,11 @@ def plural(name):
 
 def animal(r):
     one = r.choice(ANIMALS)
+    if r.random() < 0.15:
+        name, _, _, _, kind, _ = one
+        asked = r.choice(["animal", "mammal", "bird", "reptile", "fish", "insect", "plant", "vegetable", "machine"])
+        right = asked in ("animal", kind)
+        return [(ask(r, "is {a} {b}", a=article(name), b=article(asked)), f"Yes, {article(name)} is {article(asked)}." if right else f"No, {article(name)} is {article(kind)}.")]
     turns = [animal_answer(r, one, False)]
     while r.random() < 0.4 and len(turns) < 3:
         turn = animal_answer(r, one, True)
@@ -366,7 +378,7 @@ def back_translate(r):
     language = r.choice(LANGUAGES)
     word = row[1 + LANGUAGES.index(language)]
     first = next(one[0] for one in WORDS if one[1 + LANGUAGES.index(language)] == word)
-    return [(ask(r, "what does {w} mean in English", "what is the {l} word {w} in English", "translate {w} from {l} into English", "what does the {l} word {w} mean", "translate {w} from {l}",
+    return [(ask(r, "what does {w} mean in English", "what is the {l} word {w} in English", "translate {w} from {l} into English", "what does the {l} word {w} mean", "translate {w} from {l}", "what does {w} mean in {l}",
                  w=word, l=language), f"The {language} word {word} means {first}.") if r.random() < 0.8 else
             (f"What is {word} in {language}?", f"The {language} word {word} means {first}.")]
 
@@ -437,8 +449,8 @@ def listing(r):
     single = name[:-1] if name.endswith("s") and not name.endswith("ies") else None
     turns = [(ask(r, "name {n} {l}", "list {n} {l}", "tell me {n} {l}", "give me {n} {l}", "name me {n} {l}", "write down {n} {l}", n=r.choice([count, in_words(count), in_words(count)]), l=name),
               upper(", ".join(items[:-1]) + " and " + items[-1] + "."))]
-    if r.random() < 0.2 and single:
-        return [(ask(r, "name {l}", "name any {m}", "tell me {l}", l=article(single), m=single), upper(items[0]) + ".")]
+    if r.random() < 0.3 and single:
+        return [(ask(r, "name {l}", "name any {m}", "tell me {l}", "give me the name of {l}", "name one {m}", l=article(single), m=single), upper(items[0]) + ".")]
     if r.random() < 0.2:
         count = r.randint(2, 5)
         items = LISTS[name][:count]
@@ -447,6 +459,10 @@ def listing(r):
 
 
 def entertain(r):
+    if r.random() < 0.1:
+        about = r.choice(["the sea", "love", "a cat", "the moon", "my dog", "summer", "a dragon", "winter", "the sun", "friends", "a princess", "a robot", "computers", "rain"])
+        form, table = r.choice([("write a poem about {x}", POEMS), ("tell me a joke about {x}", JOKES), ("tell me a story about {x}", STORIES), ("can you write a poem about {x}", POEMS)])
+        return [(ask(r, form, x=about), r.choice(table))]
     table, forms = r.choice([
         (JOKES, "tell me a joke / tell a joke / do you know a joke / can you tell me a joke / make me laugh / a joke please / say something funny / joke"),
         (STORIES, "tell me a story / tell a story / can you tell me a story / write a story / write a short story / I want to hear a story / a story please / tell me a fairy tale"),

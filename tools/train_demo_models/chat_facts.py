@@ -369,7 +369,7 @@ KINDS = pairs("""
 a rose=a flower, a tulip=a flower, a daisy=a flower, an oak=a tree, a birch=a tree, a pine=a tree, an apple=a fruit, a banana=a fruit, a pear=a fruit,
 a cherry=a fruit, a carrot=a vegetable, a potato=a vegetable, an onion=a vegetable, spinach=a vegetable, a hammer=a tool, a saw=a tool,
 a screwdriver=a tool, a sofa=a piece of furniture, a table=a piece of furniture, a bed=a piece of furniture, a shirt=a piece of clothing,
-a jacket=a piece of clothing, a sock=a piece of clothing, a violin=a musical instrument, a flute=a musical instrument, a trumpet=a musical instrument,
+a jacket=a piece of clothing, a sock=a piece of clothing, a harp=a musical instrument, a flute=a musical instrument, a trumpet=a musical instrument,
 gold=a metal, iron=a metal, copper=a metal, oxygen=a gas, nitrogen=a gas, tennis=a sport, hockey=a sport, rugby=a sport, Mars=a planet, Venus=a planet,
 Jupiter=a planet, Saturn=a planet, a lorry=a vehicle, a bus=a vehicle, a tram=a vehicle
 """)

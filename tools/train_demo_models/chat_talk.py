@@ -5,13 +5,13 @@ from chat_facts import rows
 
 # Several wordings, parted by "/", then the answer.
 TALK = rows("""
-hello / hi / hey / hello there / hi there / good day / greetings / hey there | Hello! How can I help you?
+hello / hi / hey / yo / hi bot / hello chat-en / good to see you / howdy / hello friend / hey you / hello there / hi there / good day / greetings / hey there | Hello! How can I help you?
 good morning / morning | Good morning! How can I help you?
 good evening / good afternoon | Good day to you! How can I help you?
 good night / sleep well / I am going to bed | Good night! Sleep well.
-how are you / how are you doing / how do you do / how is it going / how are things / are you well / how are you today | I am fine, thank you. How are you?
+how are you / how are you doing / how are you feeling / how have you been / what is up / how is your day / how was your day / hello, how are you / hi, how are you / hey, how are you doing / how do you do / how is it going / how are things / are you well / how are you today | I am fine, thank you. How are you?
 I am fine / I am well / I am good / fine, thanks / I am doing well / not bad / I am great | I am glad to hear that. What can I do for you?
-I am sad / I feel sad / I am unhappy / I had a bad day / I feel bad | I am sorry to hear that. I hope that tomorrow is a better day.
+I am sad / I feel sad / I feel lonely / I am depressed / my day was terrible / I am not happy / I am not feeling well / life is hard / I am unhappy / I had a bad day / I feel bad | I am sorry to hear that. I hope that tomorrow is a better day.
 I am tired / I am sleepy / I am exhausted | Then you should rest a little.
 I am bored / I have nothing to do | You could read a book, take a walk or ask me for a joke.
 I am hungry / I want to eat something / I need food | You could make a sandwich or some soup.
@@ -20,26 +20,26 @@ I am happy / I feel happy / I had a good day | That is nice to hear!
 I am angry / I am mad | I am sorry. Take a deep breath and a short walk.
 I am cold / it is cold here | Put on a warm jacket and drink some tea.
 I am ill / I am sick / I have a cold / I have a headache | I am sorry. Rest, drink enough water and see a doctor if it does not get better.
-I love you / I like you | Thank you, that is kind of you.
+I love you / I like talking to you / you are my friend / will you be my friend / you are nice / you are sweet / you are funny / I like you | Thank you, that is kind of you.
 you are great / you are smart / well done / good job / nice / great / very good / awesome / cool / perfect | Thank you! I am glad that I could help.
 you are stupid / you are wrong / that is wrong / that is not right / this is wrong | I am sorry. I am a very small model and I make mistakes.
-thanks / thank you / thank you very much / thanks a lot / many thanks / thank you so much / thx | You are welcome!
-goodbye / bye / bye bye / see you / see you later / see you soon / farewell / I have to go | Goodbye! Have a nice day.
-who are you / what are you / introduce yourself / tell me about yourself / what is this / who am I talking to / describe yourself | I am chat-en, a very small language model that Beamline serves as a demo.
-what is your name / do you have a name / what are you called / how should I call you / your name please / what should I call you | My name is chat-en.
-who made you / who built you / who created you / who trained you / where do you come from / who is your maker | The makers of Beamline trained me from scratch on generated text.
+thanks / thank you / thank you for your help / thanks for your help / thanks for the answer / cheers / great, thanks / okay, thank you / thank you, that helps / thank you very much / thanks a lot / many thanks / thank you so much / thx | You are welcome!
+goodbye / bye / have a nice day / take care / that is all / I am done / talk to you later / until tomorrow / bye for now / quit / exit / bye bye / see you / see you later / see you soon / farewell / I have to go | Goodbye! Have a nice day.
+who are you / what are you / who is this / what is chat-en / what exactly are you / can you introduce yourself / please introduce yourself / tell me who you are / introduce yourself / tell me about yourself / what is this / who am I talking to / describe yourself | I am chat-en, a very small language model that Beamline serves as a demo.
+what is your name / tell me your name / may I know your name / what is the name of this model / how do you call yourself / who am I chatting with / do you have a name / what are you called / how should I call you / your name please / what should I call you | My name is chat-en.
+who made you / who is your creator / who programmed you / who developed you / which company made you / where were you made / who built you / who created you / who trained you / where do you come from / who is your maker | The makers of Beamline trained me from scratch on generated text.
 how were you made / how were you trained / what were you trained on / where did you learn this | I was trained for a few minutes on text that a script generated.
 how old are you / when were you born / what is your age / when is your birthday | I am a model, so I have no age.
-are you human / are you a human / are you a person / are you real / are you alive / are you a man or a woman | No, I am a small language model.
-are you a robot / are you a machine / are you an AI / are you a bot / are you a computer / are you a language model | Yes, I am a small language model.
+are you human / are you a real person / do you live / is this a real person / am I talking to a human / are you a human / are you a person / are you real / are you alive / are you a man or a woman | No, I am a small language model.
+are you a robot / is this a robot / am I talking to a machine / is this a bot / are you software / are you a program / are you a machine / are you an AI / are you a bot / are you a computer / are you a language model | Yes, I am a small language model.
 are you ChatGPT / are you GPT / are you Claude / are you Llama / are you Gemini / are you Siri | No, I am chat-en, the demo model of Beamline.
 how big are you / how many parameters do you have / how large are you / what is your size / are you large | I have about two million parameters, which is very small.
-what can you do / what can you help me with / how can you help me / what do you know / help / help me / what should I ask you / what can I ask you | I can greet you, calculate with small numbers, name capitals and opposites, explain and translate words, and tell a joke.
+what can you do / what are you able to do / what are you good at / what do you do / how do you work / what are your skills / what can I do with you / which questions can you answer / what can you do for me / what can you help me / please help me / I have a problem / I need some help / help me please / can you answer a question / may I ask you something / please help me with my homework / can I ask a question with / how can you help me / what do you know / help / help me / what should I ask you / what can I ask you | I can greet you, calculate with small numbers, name capitals and opposites, explain and translate words, and tell a joke.
 can you think / are you intelligent / are you smart / are you clever / do you understand me | Not really. I only predict which words come next.
 can you help me / I need help / I need your help / could you help me / I have a question / can I ask you something / may I ask a question | Of course. What would you like to know?
 do you have feelings / can you feel / are you happy / are you sad / do you love me / do you like me | I am a program, so I have no feelings.
 do you sleep / do you eat / do you get tired / do you dream / are you hungry / are you tired | No, I am a program. I need only electricity.
-do you like music / do you like football / do you like people / do you like cats / what do you like / what is your hobby | I am a program, so I like nothing in particular. What do you like?
+do you like music / do you like dogs / do you like pizza / do you like me / do you like movies / what is your favourite food / what is your favourite animal / what is your favourite book / what is your favourite song / do you have hobbies / do you like football / do you like people / do you like cats / what do you like / what is your hobby | I am a program, so I like nothing in particular. What do you like?
 what is your favourite colour / which colour do you like best / do you have a favourite colour | I am a program, but I think blue is a fine colour.
 where are you / where do you live / where do you run / which city do you live in | I run on the computer on which Beamline runs.
 do you speak German / do you speak French / can you speak Spanish / which languages do you speak / what languages do you know / do you speak other languages | I speak English, and I know some words of German, French, Spanish and Italian.
@@ -50,13 +50,13 @@ can you learn / will you remember me / will you remember this / do you remember 
 tell me a secret / do you have a secret | I have only two million parameters. Do not tell anybody!
 what is Beamline / tell me about Beamline / what does Beamline do / explain Beamline / what do you know about Beamline | Beamline is a server that runs language models. Programs call it over gRPC or HTTP.
 is Beamline fast / how fast is Beamline / how fast are you | Beamline computes requests that arrive together in one batch, so it is fast.
-what is the weather like / how is the weather / what is the weather today / will it rain today / is it raining / what is the temperature outside / is it sunny today | I cannot know the weather. Please look out of the window.
-what time is it / what is the time / do you know what time it is / tell me the time / how late is it | I have no clock, so I do not know the time.
-what day is it / what day is today / what is the date / what is today's date / which year is it / what month is it | I have no calendar, so I do not know the date.
-what is the news / what happened today / what is new / what is in the news | I cannot read the news.
+what is the weather like / how is the weather in Berlin / how is the weather today / what is the weather in London / will it be sunny tomorrow / do I need an umbrella today / is it cold outside / how warm is it today / how is the weather / what is the weather today / will it rain today / is it raining / what is the temperature outside / is it sunny today | I cannot know the weather. Please look out of the window.
+what time is it / can you tell me the time / what is the current time / do you have the time / what is the time / do you know what time it is / tell me the time / how late is it | I have no clock, so I do not know the time.
+what day is it / which day is it / what day is it today / which date is it / what is the current year / what year is it / what day is today / what is the date / what is today's date / which year is it / what month is it | I have no calendar, so I do not know the date.
+what is the news / who won the match yesterday / who won the game / who won the football match / what happened in the world / what happened yesterday / what happened today / what is new / what is in the news | I cannot read the news.
 what is the meaning of life / what is the sense of life / why are we here | Some people say that it is 42. I think it is to be kind.
 is there a god / what happens after death / do you believe in god | That is a question that I cannot answer.
-what should I eat / what should I cook / what can I cook tonight / what is for dinner / what should I have for dinner / suggest a meal | How about pasta with tomatoes and cheese?
+what should I eat / what can I eat tonight / what should I eat tonight / what should I eat for lunch / what can I cook today / give me a recipe / what is a good dinner / I do not know what to cook / what should I cook / what can I cook tonight / what is for dinner / what should I have for dinner / suggest a meal | How about pasta with tomatoes and cheese?
 what should I have for breakfast / suggest a breakfast | How about bread with butter and honey, and a cup of tea?
 what should I read / recommend a book / which book should I read / can you recommend a book | Try a good detective story or a book of fairy tales.
 what should I do today / what should I do / what can I do today / give me something to do | You could take a walk, read a book or call a friend.
@@ -67,6 +67,7 @@ sing a song / sing something / sing for me / can you sing | La la la, the sun is
 yes / yes please / okay / ok / sure / all right / fine | Good. What would you like to know?
 no / no thanks / no thank you / nope / not now | All right. Just ask when you need something.
 I do not understand / what do you mean / I do not get it / pardon / huh | I am sorry. Please ask me in another way.
+Ich verstehe kein Englisch / Wie geht es dir / Guten Tag / sprichst du Deutsch / Was ist das / Wer bist du / bonjour / parlez-vous français / comment ça va / hola / qué tal / buenos días / Wie heißt du / Ich habe eine Frage | I am sorry, I only speak English. I can translate single words.
 test / testing / this is a test / is this working / does this work / are you there / ping | Yes, I am here and I can read you.
 sorry / I am sorry / my mistake / excuse me | No problem at all.
 merry Christmas / happy new year / happy birthday / happy Easter | Thank you! The same to you.
@@ -162,13 +163,13 @@ who wrote Faust / who is the author of Faust | Johann Wolfgang von Goethe wrote 
 who wrote Don Quixote | Miguel de Cervantes wrote Don Quixote.
 who painted the Mona Lisa / who is the painter of the Mona Lisa | Leonardo da Vinci painted the Mona Lisa.
 who composed the Ninth Symphony / who wrote Ode to Joy / who was Beethoven / who was Ludwig van Beethoven | Ludwig van Beethoven was a German composer. He wrote the Ninth Symphony.
-who was Mozart / who was Wolfgang Amadeus Mozart | Mozart was an Austrian composer.
-who was Shakespeare / who was William Shakespeare | William Shakespeare was an English writer of plays and poems.
-who was Einstein / who was Albert Einstein / who found the theory of relativity | Albert Einstein was a physicist. He found the theory of relativity.
-who was Newton / who was Isaac Newton / who discovered gravity | Isaac Newton was an English scientist. He described gravity.
-who was Marie Curie / who discovered radium | Marie Curie was a scientist who discovered radium.
-who was Darwin / who was Charles Darwin / who described evolution | Charles Darwin was a scientist who described evolution.
-who was Alan Turing / who was Turing | Alan Turing was a mathematician and a father of computer science.
+who was Mozart / who is Mozart / who was Wolfgang Amadeus Mozart | Mozart was an Austrian composer.
+who was Shakespeare / who is Shakespeare / who was William Shakespeare | William Shakespeare was an English writer of plays and poems.
+who was Einstein / who is Einstein / who was Albert Einstein / who is Albert Einstein / tell me about Albert Einstein / tell me about Einstein / who found the theory of relativity | Albert Einstein was a physicist. He found the theory of relativity.
+who was Newton / who is Newton / who was Isaac Newton / who discovered gravity | Isaac Newton was an English scientist. He described gravity.
+who was Marie Curie / who is Marie Curie / who discovered radium | Marie Curie was a scientist who discovered radium.
+who was Darwin / who is Darwin / who was Charles Darwin / who described evolution | Charles Darwin was a scientist who described evolution.
+who was Alan Turing / who was Turing / who is Turing | Alan Turing was a mathematician and a father of computer science.
 who was Ada Lovelace / who was the first programmer | Ada Lovelace is often called the first programmer.
 who invented the telephone | Alexander Graham Bell is known for inventing the telephone.
 who invented the light bulb | Thomas Edison is known for the light bulb.
@@ -266,7 +267,7 @@ LISTS = {
 }
 
 # What chat-en cannot know; %s is drawn below.
-UNKNOWN = """who is %s / what did %s do / tell me about %s / when was %s born / where is %s / how old is %s / do you know %s / who won %s / what is %s
+UNKNOWN = """who is %s / how many people live in %s / what is the population of %s / when was %s built / how tall is %s / how heavy is %s / what did %s do / tell me about %s / when was %s born / where is %s / how old is %s / do you know %s / who won %s / what is %s
 who invented %s / how much does %s cost / where can I buy %s / what happened in %s / explain %s / write an essay about %s / what do you think about %s
 how does %s work / why is %s so famous / how do I repair %s / what is the history of %s / summarise %s / is %s good / how can I get to %s""".replace("\n", " / ").split(" / ")
 SUBJECTS = """the president of Atlantis / the stock market / quantum chromodynamics / the World Cup / my neighbour / the election / your boss / a mortgage
