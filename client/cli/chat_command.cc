@@ -133,7 +133,7 @@ absl::Status RunChat(const Session& session, ChatOptions options) {
   auto beginning = Beginning(options);
   if (!beginning.ok()) return beginning.status();
   if (options.generate.model.empty()) {
-    auto model = DefaultModel(session, v1::TASK_GENERATE);
+    auto model = DefaultModel(session, v1::TASK_GENERATE, Input::kChat);
     if (!model.ok()) return model.status();
     options.generate.model = *std::move(model);
   }
@@ -181,7 +181,7 @@ void AddChatCommand(CLI::App& app, Command& chosen) {
   CLI::App* command = app.add_subcommand("chat", "converses with a model, line by line");
   command
       ->add_option("--model", generate.model,
-                   "name of a model with a chat template; default: the only one that generates")
+                   "name of a model with a chat template; default: the only one")
       ->type_name("NAME");
   command->add_option("--system", options->system, "the system message")->type_name("TEXT");
   AddPath(*command, "--chat", generate.chat_file,

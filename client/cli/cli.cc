@@ -1,6 +1,7 @@
 #include "client/cli/cli.h"
 
 #include <iterator>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -124,16 +125,19 @@ absl::Status UsageError(std::string_view message) {
   return status;
 }
 
-absl::StatusOr<std::string> DefaultModel(const Session& session, v1::Task task) {
+absl::StatusOr<std::string> DefaultModel(const Session& session, v1::Task task, Input input) {
   const auto models = session.client.ListModels(session.options.call());
   if (!models.ok()) return models.status();
-  std::string only;
+  std::set<std::string> all;
+  std::set<std::string> meant;
   for (const v1::Model& model : models->models()) {
     if (model.task() != task || model.state() == v1::MODEL_STATE_DRAINING) continue;
-    if (!only.empty() && only != model.name()) return std::string();
-    only = model.name();
+    all.insert(model.name());
+    const bool takes_chats = model.chat_templates_size() > 0;
+    if (takes_chats == (input == Input::kChat)) meant.insert(model.name());
   }
-  return only;
+  if (all.size() == 1) return *all.begin();
+  return meant.size() == 1 ? *meant.begin() : std::string();
 }
 
 int Run(int argc, const char* const* argv, const Console& console) {

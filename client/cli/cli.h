@@ -1,6 +1,7 @@
 // The `beamline` command line: each command is one file here.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <ostream>
@@ -82,8 +83,11 @@ absl::Status UsageError(std::string_view message);
 void PrintModel(const v1::Model& model, const Session& session);
 void PrintModelRow(const v1::Model& model, Output& output);
 
-// The only model of a task, for a command line that names none. Empty when there is no such one:
-// the server's answer then lists the models.
-absl::StatusOr<std::string> DefaultModel(const Session& session, v1::Task task);
+enum class Input : uint8_t { kText, kChat };
+
+// The model of a task for a command line that names none: the only one, or of several the only one
+// with a chat template for a conversation, the only one without for a text. Empty when there is no
+// such one: the server's answer then lists the models.
+absl::StatusOr<std::string> DefaultModel(const Session& session, v1::Task task, Input input);
 
 }  // namespace beamline::cli

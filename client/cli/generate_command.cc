@@ -178,7 +178,8 @@ absl::Status RunGenerate(const Session& session, GenerateOptions options, v1::Ta
   // What is wrong with the options is wrong for every text.
   if (const auto request = MakeRequest(options, ""); !request.ok()) return request.status();
   if (options.model.empty()) {
-    auto model = DefaultModel(session, task);
+    auto model =
+        DefaultModel(session, task, options.chat_file.empty() ? Input::kText : Input::kChat);
     if (!model.ok()) return model.status();
     options.model = *std::move(model);
   }

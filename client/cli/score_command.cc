@@ -93,7 +93,7 @@ absl::Status RunScore(const Session& session, const ScoreOptions& options) {
   if (!request.ok()) return request.status();
   request->set_model(options.model);
   if (options.model.empty()) {
-    auto model = DefaultModel(session, v1::TASK_GENERATE);
+    auto model = DefaultModel(session, v1::TASK_GENERATE, Input::kText);
     if (!model.ok()) return model.status();
     request->set_model(*model);
   }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 namespace beamline {
 namespace {
@@ -149,6 +150,11 @@ RecordingServer::RecordingServer() {
 
 RecordingServer::~RecordingServer() {
   server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
+}
+
+void RecordingServer::Add(v1::Model model) {
+  const std::lock_guard lock(mutex_);
+  *added_.add_models() = std::move(model);
 }
 
 void RecordingServer::Fail(const grpc::Status& status) {
@@ -409,6 +415,7 @@ grpc::Status RecordingServer::ListModels(Context* context, const v1::ListModelsR
                                          v1::ListModelsResponse* response) {
   *response = MakeModels();
   const std::lock_guard lock(mutex_);
+  response->MergeFrom(added_);
   calls_.push_back({"ListModels", context->deadline()});
   return failure_;
 }

@@ -40,6 +40,8 @@ class RecordingServer final : public v1::Inference::Service,
   int num_cancelled() const { return num_cancelled_; }
   // From now on streams of requests are answered once they are all there, the last one first.
   void AnswerBackwards() { backwards_ = true; }
+  // From now on ListModels has this model too.
+  void Add(v1::Model model);
   // From now on GenerateStream ends without its last message.
   void LoseEnds() { loses_ends_ = true; }
 
@@ -97,7 +99,8 @@ class RecordingServer final : public v1::Inference::Service,
   template <typename Request, typename Answer>
   grpc::Status Many(Stream<Request, Answer>& stream, std::vector<Request>& notes);
 
-  mutable std::mutex mutex_;  // guards the notes and failure_
+  mutable std::mutex mutex_;  // guards the notes, the models added and failure_
+  v1::ListModelsResponse added_;
   std::vector<Call> calls_;
   std::vector<v1::GenerateRequest> generates_;
   std::vector<v1::EncodeRequest> encodes_;

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "tests/client/cli/cli_runner.h"
+#include "tests/scratch_path.h"
 
 namespace beamline::cli::cli_output_test {
 namespace {
@@ -306,6 +308,35 @@ TEST(Errors, OfADefaultModelThatIsNotClearAreTheServers) {
     EXPECT_EQ(RunCli(failing, {command, "t"}).err, "beamline: INTERNAL: no list\n");
   }
   EXPECT_THAT(failing.generates(), SizeIs(0));
+}
+
+// Of two models that generate, the one with a chat template converses and the other continues
+// texts.
+TEST(Models, WithAChatTemplateAreTheDefaultOfConversationsAlone) {
+  RecordingServer server;
+  EXPECT_EQ(RunCli(server, {"chat"}, "hi\n").status, 0);
+  EXPECT_EQ(server.generates().back().model(), "writer");
+  v1::Model talker;
+  talker.set_name("talker");
+  talker.set_task(v1::TASK_GENERATE);
+  talker.set_state(v1::MODEL_STATE_READY);
+  talker.add_chat_templates("default");
+  server.Add(talker);
+  const std::string chat = ScratchPath("default_model.json");
+  std::ofstream(chat) << R"([{"role": "user", "content": "hi"}])";
+  EXPECT_EQ(RunCli(server, {"chat"}, "hi\n").status, 0);
+  EXPECT_EQ(server.generates().back().model(), "talker");
+  EXPECT_EQ(RunCli(server, {"generate", "--chat", chat}).status, 0);
+  EXPECT_EQ(server.generates().back().model(), "talker");
+  EXPECT_EQ(RunCli(server, {"generate", "t"}).status, 0);
+  EXPECT_EQ(server.generates().back().model(), "writer");
+  EXPECT_EQ(RunCli(server, {"score", "p", "c"}).status, 0);
+  EXPECT_EQ(server.scores().back().model(), "writer");
+  // Two of a kind: the server's answer lists them.
+  talker.set_name("second");
+  server.Add(talker);
+  EXPECT_EQ(RunCli(server, {"chat"}, "hi\n").status, 0);
+  EXPECT_EQ(server.generates().back().model(), "");
 }
 
 // Nothing is sent of a line that cannot be.
