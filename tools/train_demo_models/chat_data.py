@@ -10,6 +10,8 @@ import re
 from chat_facts import ANIMALS, COLOURS, COUNTRIES, DEFINITIONS, KINDS, OPPOSITES, SYNONYMS, WORDS
 from chat_talk import (CITIES, CURIOUS, DID_NOT_UNDERSTAND, DONT_KNOW, FACTS, FAVOURITE, FIRST_NAMES, JOKES, LISTS, PASTS, PETS, PLURALS, POEMS, RHYMES, STATEMENTS, STORIES, STRANGE,
                        SUBJECTS, TALK, THINGS, UNKNOWN)
+from made_names import made_name
+from tag_data import MORE_FIRST
 
 NUMBERS = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty""".split()
 TENS = "_ _ twenty thirty forty fifty sixty seventy eighty ninety".split()
@@ -265,7 +267,7 @@ def story_sum(r):
     a, b = r.randint(2, 20), r.randint(1, 10)
     name = r.choice(FIRST_NAMES)
     if r.random() < 0.5:
-        text, result = r.choice([f"I have {a} {thing} and get {b} more", f"{name} has {a} {thing} and buys {b} more", f"I have {a} {thing} and find {b} more",
+        text, result = r.choice([f"I have {a} {thing} and get {b} more", f"I have {a} {thing} and buy {b} more", f"{name} has {a} {thing} and buys {b} more", f"{name} has {a} {thing} and gets {b} more", f"I have {a} {thing} and find {b} more",
                                  f"there are {a} {thing} on the table and I add {b}"]), a + b
     else:
         b = min(a, b)
@@ -478,7 +480,7 @@ def entertain(r):
 
 
 def repeat(r):
-    words = r.choice([r.choice(WORDS)[0], " ".join(r.sample([w[0] for w in WORDS], r.randint(2, 5))), r.choice(FIRST_NAMES), r.choice(TALK)[1], r.choice(CITIES),
+    words = r.choice([r.choice(WORDS)[0], " ".join(r.sample([w[0] for w in WORDS], r.randint(2, 5))), made_name(r), f"{made_name(r)} {made_name(r)}", r.choice(TALK)[1], r.choice(CITIES),
                       str(r.randint(0, 999)), r.choice(DEFINITIONS)[1]])
     return [(r.choice(["Say {}", "Say: {}", "Repeat: {}", "Repeat after me: {}", "Please say {}", "Write {}", 'Say "{}"', 'Repeat "{}"', "say {}", "Can you say {}?"]).format(words),
              upper(words) + ("" if words[-1] in ".!?" else "."))]
@@ -509,8 +511,7 @@ def nonsense(r):
 def unknown(r):
     subject = r.choice(SUBJECTS)
     if r.random() < 0.5:
-        subject = upper(r.choice(["zor", "bel", "mar", "kin", "tul", "vra", "ost", "hel", "qua", "pim", "lod", "fen"]) + r.choice(["ban", "tor", "vek", "lia", "mir", "dax", "nop", "gul"])
-                        + r.choice(["ia", "o", "us", "", "land", "er", "in"]))
+        subject = upper(made_name(r) + r.choice(["ia", "o", "us", "", "", "land", "er", "in"]))
         if r.random() < 0.3:
             return [(ask(r, "what is the capital of {s}", "where is {s}", "what colour is {s}", "translate {s} into German", "what is {s}", "tell me about {s}", s=subject), DONT_KNOW)]
     return [(styled(r, r.choice(UNKNOWN) % subject), DONT_KNOW)]
@@ -522,7 +523,7 @@ def unknown(r):
 def memory(r):
     draw = r.random()
     if draw < 0.45:
-        name = r.choice(FIRST_NAMES) if r.random() < 0.7 else made_up_name(r)
+        name = a_name(r)
         told = r.choice([f"My name is {name}.", f"I am {name}.", f"Hello, I am {name}.", f"Hi, my name is {name}.", f"my name is {name}", f"I'm {name}.", f"Call me {name}.", f"Hi! I'm {name}"])
         return (told, f"Nice to meet you, {name}!"), (ask(r, "what is my name", "who am I", "do you know my name", "what am I called", "do you remember my name", "tell me my name",
                                                          "what was my name"), f"Your name is {name}.")
@@ -537,15 +538,17 @@ def memory(r):
             ask(r, "where do I live", "in which city do I live", "where do I come from", "do you know where I live"), f"You live in {city}.")
     if draw < 0.88:
         pet = r.choice(PETS)
-        name = r.choice(FIRST_NAMES) if r.random() < 0.5 else made_up_name(r)
-        return (styled(r, f"I have a {pet} named {name}"), f"{name} is a nice name for a {pet}!"), (
+        name = a_name(r).split()[0]
+        return (styled(r, r.choice([f"I have a {pet} named {name}", f"I have a {pet} called {name}", f"my {pet} is called {name}", f"my {pet}'s name is {name}",
+                                    f"the name of my {pet} is {name}"])), f"{name} is a nice name for a {pet}!"), (
             ask(r, "what is the name of my {p}", "how is my {p} called", "what is my {p} called", "what is my {p}'s name", p=pet), f"Your {pet} is called {name}.")
     age = r.randint(6, 90)
     return (styled(r, f"I am {age} years old"), f"{age} is a good age!"), (ask(r, "how old am I", "what is my age", "do you know how old I am"), f"You are {age} years old.")
 
 
-def made_up_name(r):
-    return upper("".join(r.choice(["ka", "lo", "mi", "ra", "to", "ne", "su", "vi", "be", "da", "fo", "gi"]) for _ in range(r.randint(2, 3))) + r.choice(["", "n", "s", "x"]))
+def a_name(r):
+    name = r.choice(FIRST_NAMES + MORE_FIRST) if r.random() < 0.4 else made_name(r)
+    return f"{name} {made_name(r)}" if r.random() < 0.1 else name
 
 
 NOT_TOLD = [("what is my name / who am I / do you know my name", "You have not told me your name."), ("where do I live / do you know where I live", "You have not told me where you live."),
@@ -557,9 +560,9 @@ def not_told(r):
     return [(a_form(r, forms), answer)]
 
 
-TOPICS = [(talk, 16), (fact, 13), (capital, 9), (country, 6), (is_in, 2), (arithmetic, 18), (double, 2), (compare, 2), (parity, 1.5), (counting, 3), (story_sum, 3), (opposite, 6),
-          (synonym, 2.5), (colour, 4), (animal, 6), (translate, 10), (back_translate, 3), (definition, 9), (kind_of, 2.5), (calendar, 3), (grammar, 3), (spelling, 2), (listing, 3.5),
-          (entertain, 4), (repeat, 3), (unknown, 6), (strange, 4), (statement, 2), (nonsense, 1)]
+TOPICS = [(talk, 16), (fact, 13), (capital, 9), (country, 6), (is_in, 2), (arithmetic, 18), (double, 2), (compare, 2), (parity, 1.5), (counting, 3), (story_sum, 4), (opposite, 6),
+          (synonym, 2.5), (colour, 4), (animal, 8), (translate, 10), (back_translate, 3), (definition, 9), (kind_of, 2.5), (calendar, 3), (grammar, 3), (spelling, 2), (listing, 3.5),
+          (entertain, 4), (repeat, 4), (unknown, 6), (strange, 4), (statement, 2), (nonsense, 1)]
 
 
 def a_topic(r):
@@ -572,12 +575,12 @@ def session(r):
     for _ in range(r.choice([1, 1, 1, 1, 2, 2, 3, 4, 6])):
         turns += a_topic(r)(r)
     draw = r.random()
-    if draw < 0.15:
+    if draw < 0.25:
         told, asked = memory(r)
         at = r.randint(0, len(turns))
         turns.insert(at, told)
         turns.insert(r.randint(at + 1, min(len(turns), at + 4)), asked)
-    elif draw < 0.18:
+    elif draw < 0.28:
         turns[r.randint(0, len(turns)):0] = not_told(r)
     messages = [{"role": "system", "content": r.choice(SYSTEM)}] if r.random() < 0.2 else []
     for user, assistant in turns:

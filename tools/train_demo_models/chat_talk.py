@@ -309,7 +309,7 @@ FIRST_NAMES = """Anna Ben Clara David Emma Felix Greta Hugo Ida Jonas Klara Leo 
 Eva Frank Grace Henry Irene Jack Kate Lucas Maria Nina Oscar Peter Ruth Simon Tina Victor Wendy Adam Bella Chris Diana Erik Fatima George Hannah Ivan Julia Kevin Laura
 Martin Nora Omar Priya Robert Sara Thomas Ursula Walter Yuki Ahmed Chen Li John James Mary Linda Michael Sophie Max Amir Elena Pierre Luigi Carlos""".split()
 THINGS = """apples / pears / books / coins / eggs / stamps / balls / pens / oranges / cookies / cars / marbles / cards / tickets / flowers / sweets""".split(" / ")
-PETS = "dog / cat / horse / rabbit / parrot / hamster / fish / turtle".split(" / ")
+PETS = "dog / dog / cat / cat / horse / rabbit / parrot / hamster / fish / turtle".split(" / ")
 CITIES = """Paris Berlin London Rome Madrid Vienna Oslo Dublin Tokyo Cairo Hamburg Munich Milan Boston Chicago Lyon Porto Prague Krakow Zurich Geneva Toronto Sydney
 Bristol Leeds Naples Seville""".split()
 FAVOURITE = {"colour": "red blue green yellow black white purple orange pink brown".split(), "food": "pizza pasta soup rice bread cheese salad fish cake chocolate".split(),

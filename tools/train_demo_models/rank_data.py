@@ -8,6 +8,7 @@ import re
 
 from chat_facts import ANIMALS, COUNTRIES, DEFINITIONS, WORDS, rows
 from chat_talk import CITIES, FACTS, FIRST_NAMES, TALK
+from made_names import made_name
 
 SYLLABLES = "ar bel cor dan el fin gor hal il jor kel lum mar nor or pel quin ros sel tor ul ven wil yar zel bram tris vek mol dra".split()
 HELD_OUT_SYLLABLES = "brin cas dov fer gil hux lan mip nel pra ruv sot tam vos wex".split()
@@ -106,6 +107,8 @@ REAL_PROGRAMS = "vim emacs firefox nginx postgres git docker python bash rsync c
 def name_of(r, kind, held_out):
     syllables = HELD_OUT_SYLLABLES if held_out else SYLLABLES
     made = "".join(r.sample(syllables, r.randint(2, 3))) + r.choice(["", "", "a", "o", "ia"])
+    if not held_out and r.random() < 0.6:
+        made = made_name(r).lower()
     if kind == "person":
         return (r.choice(FIRST_NAMES) + " " + (r.choice(LAST_NAMES) if r.random() < 0.5 else made)).title()
     if kind == "program" and r.random() < 0.3 and not held_out:

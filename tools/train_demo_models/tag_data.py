@@ -4,7 +4,8 @@ import random
 import re
 
 from chat_facts import COUNTRIES
-from chat_talk import FIRST_NAMES, TALK, FACTS
+from chat_talk import FACTS, FIRST_NAMES, TALK
+from made_names import made_name
 
 MORE_FIRST = """Barack Angela Emmanuel Boris Vladimir Ludwig Wolfgang Albert Marie Isaac Charles Ada Alan Steve Bill Elon Jane Susan Helen George Edward Philip Margaret
 Elizabeth Catherine Andrew Patrick Brian Kelly Amanda Jessica Ashley Matthew Joshua Andreas Stefan Jürgen Hans Fritz Sabine Monika Giulia Marco Sofia Pablo Juan Ana
@@ -57,12 +58,14 @@ TAILS = ["", "", "", "", " It was a long day.", " The room was full.", " The rea
 
 
 def made(r, held_out):
+    if not held_out and r.random() < 0.8:
+        return made_name(r)
     return "".join(r.sample(HELD_OUT_SYLLABLES if held_out else SYLLABLES, r.randint(2, 3))).title()
 
 
 def person(r, held_out):
-    first = made(r, held_out) if held_out or r.random() < 0.1 else r.choice(FIRST_NAMES + MORE_FIRST)
-    last = made(r, held_out) if held_out or r.random() < 0.3 else r.choice(LAST)
+    first = made(r, held_out) if held_out or r.random() < 0.4 else r.choice(FIRST_NAMES + MORE_FIRST)
+    last = made(r, held_out) if held_out or r.random() < 0.5 else r.choice(LAST)
     draw = r.random()
     if draw < 0.62:
         return f"{first} {last}"
@@ -72,13 +75,13 @@ def person(r, held_out):
 
 
 def place(r, held_out):
-    if held_out or r.random() < 0.3:
+    if held_out or r.random() < 0.5:
         return made(r, held_out) + r.choice(["", "", "", "burg", "ton", "ville", "stad", "ia", " City", "field", "ham"])
     return r.choice(PLACES)
 
 
 def organisation(r, held_out):
-    if not held_out and r.random() < 0.5:
+    if not held_out and r.random() < 0.35:
         return r.choice(COMPANIES)
     name = made(r, held_out) if held_out or r.random() < 0.6 else r.choice(LAST)
     town = place(r, held_out)

@@ -4,7 +4,7 @@ folder of each in Hugging Face layout with bfloat16 weights, and prints how they
 
 usage: train_small.py --out FOLDER [--device cuda|cpu] [--seconds S] [--steps N] [--only NAME]
 
-They train beside each other until S seconds (default 200) after the start, or one after the other for N steps. Judging takes half a minute more.
+They train beside each other, the longest until S seconds (default 205) after the start, or one after the other for N steps. Judging takes half a minute more.
 Needs torch and transformers. Long because they are trained alike.
 """
 
@@ -46,11 +46,11 @@ log.start = time.time()
 class Schedule:
     """The learning rate: warms up, then falls to zero as a cosine until the seconds, or the steps, are used up."""
 
-    def __init__(self, peak, warm_up):
-        self.peak, self.warm_up, self.step, self.start = peak, warm_up, 0, time.time()
+    def __init__(self, peak, warm_up, share):
+        self.peak, self.warm_up, self.share, self.step, self.start = peak, warm_up, share, 0, time.time()
 
     def progress(self):
-        return self.step / options.steps if options.steps else (time.time() - self.start) / (log.start + options.seconds - self.start)
+        return self.step / options.steps if options.steps else (time.time() - self.start) / (log.start + options.seconds * self.share - self.start)
 
     def next(self, optimizer):
         self.step += 1
@@ -65,9 +65,9 @@ def adam(model, decay):
                              lr=1e-3, betas=(0.9, 0.98), fused=True)
 
 
-def train(model, peak, decay, batch, loss_of):
-    """Steps until the schedule ends; batch() draws tensors on the device."""
-    optimizer, schedule, shown, average = adam(model, decay), Schedule(peak, 300 if not options.steps else 5), time.time(), None
+def train(model, peak, decay, share, batch, loss_of):
+    """Steps until this share of the time is used up; batch() draws tensors on the device."""
+    optimizer, schedule, shown, average = adam(model, decay), Schedule(peak, 300 if not options.steps else 5, share), time.time(), None
     model.train()
     while schedule.progress() < 1:
         schedule.next(optimizer)
@@ -200,14 +200,14 @@ def train_chat_en():
     save_chat(tokenizer, os.path.join(options.out, "chat-en"), CHAT_POSITIONS)
     rows = drawn(tokenizer, chat_rows, 4 if small else 80, 300 if small else 5000)
     log(f"{len(rows):,} conversations, {sum(len(ids) for ids, _ in rows):,} tokens, {tokenizer.get_vocab_size()} ids")
-    data = Rows(rows, [48, 96, 192, CHAT_POSITIONS], 32768 if not small else 2048)
+    data = Rows(rows, [48, 96, 192, CHAT_POSITIONS], 24576 if not small else 2048)
     model = chat_model(tokenizer.get_vocab_size()).to(options.device)
 
     def loss_of(ids, values):
         hidden = model.model(input_ids=ids[:, :-1], use_cache=False).last_hidden_state
         return F.cross_entropy(model.lm_head(hidden).flatten(0, 1).float(), values[:, 1:].flatten(), ignore_index=-100)
 
-    train(model, 3e-3, 0.05, data.batch, loss_of)
+    train(model, 3e-3, 0.05, 1, data.batch, loss_of)
     figures = judge_chat(model, tokenizer)
     save(model, "chat-en", GenerationConfig(eos_token_id=2, pad_token_id=0, do_sample=False))
     return figures
@@ -256,7 +256,7 @@ class Groups:
 def encoder_config(kind, size, positions, **more):
     from transformers import BertConfig
     return BertConfig(vocab_size=size, hidden_size=96, num_hidden_layers=4, num_attention_heads=4, intermediate_size=256, max_position_embeddings=positions, type_vocab_size=2,
-                      hidden_act="gelu", hidden_dropout_prob=0.05, attention_probs_dropout_prob=0.0, initializer_range=0.05, pad_token_id=0, **more)
+                      hidden_act="gelu", hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.0, initializer_range=0.05, pad_token_id=0, **more)
 
 
 def masked(ids, lengths):
@@ -296,7 +296,7 @@ def train_rerank_en():
         right[:, 0] = 1
         return F.cross_entropy(logits, right.argmax(1)) + F.binary_cross_entropy_with_logits(logits, right)
 
-    train(model, 1.5e-3, 0.05, data.batch, loss_of)
+    train(model, 1.5e-3, 0.05, 0.85, data.batch, loss_of)
     count = 1000 if not small else 10
     figures = {"fresh groups": judge_groups(model, tokenizer, rank_data.groups(HELD_OUT_SEED, count)),
                "names of held-out syllables": judge_groups(model, tokenizer, rank_data.groups(HELD_OUT_SEED + 1, count, 5, True))}
@@ -370,7 +370,7 @@ def train_tag_en():
         logits = model(input_ids=ids, attention_mask=(ids != 0).long()).logits.float()
         return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
 
-    train(model, 1.5e-3, 0.05, data.batch, loss_of)
+    train(model, 1.5e-3, 0.05, 0.75, data.batch, loss_of)
     count = 1000 if not small else 10
     figures = {"fresh sentences": judge_names(model, tokenizer, tag_data.sentences(HELD_OUT_SEED, count)),
                "names of held-out syllables": judge_names(model, tokenizer, tag_data.sentences(HELD_OUT_SEED + 1, count, True))}
@@ -418,7 +418,7 @@ def train_mask_en():
         logits = model(input_ids=ids.masked_fill(chosen, MASK), attention_mask=(ids != 0).long()).logits.float()
         return F.cross_entropy(logits.flatten(0, 1), values.masked_fill(~chosen, -100).flatten(), ignore_index=-100)
 
-    train(model, 2e-3, 0.02, data.batch, loss_of)
+    train(model, 2e-3, 0.02, 0.5, data.batch, loss_of)
     figures = judge_masks(model, tokenizer, mask_data.sentences(HELD_OUT_SEED, 500 if not small else 10))
     log("mask-en", json.dumps(figures))
     save(model, "mask-en")
@@ -443,7 +443,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", required=True)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--seconds", type=float, default=200)
+    parser.add_argument("--seconds", type=float, default=205)
     parser.add_argument("--steps", type=int, default=0)
     parser.add_argument("--only", choices=TRAINERS)
     options = parser.parse_args()
