@@ -36,7 +36,7 @@ def train_chat(texts, size):
 
 def save_chat(made, folder, positions):
     os.makedirs(folder, exist_ok=True)
-    made.save(os.path.join(folder, "tokenizer.json"))
+    made.save(os.path.join(folder, "tokenizer.json"), pretty=False)
     write_json(folder, "tokenizer_config.json", {
         "add_bos_token": False, "add_prefix_space": False, "chat_template": CHAT_TEMPLATE, "clean_up_tokenization_spaces": False, "eos_token": END, "pad_token": END_OF_TEXT,
         "additional_special_tokens": [START], "model_max_length": positions, "tokenizer_class": "PreTrainedTokenizerFast"})
@@ -64,7 +64,7 @@ def save_word_pieces(made, folder, positions, lowercase):
     os.makedirs(folder, exist_ok=True)
     made.no_padding()
     made.no_truncation()
-    made.save(os.path.join(folder, "tokenizer.json"))
+    made.save(os.path.join(folder, "tokenizer.json"), pretty=False)
     names = {"cls_token": "[CLS]", "mask_token": "[MASK]", "pad_token": "[PAD]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
     write_json(folder, "tokenizer_config.json", {"do_lower_case": lowercase, **names, "model_max_length": positions, "strip_accents": None, "tokenize_chinese_chars": True,
                                                  "tokenizer_class": "BertTokenizer"})

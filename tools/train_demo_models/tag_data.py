@@ -48,7 +48,9 @@ We will fly to {L} on {D}.|The invoice of {D} was sent to {O}.|The package from 
 My name is {P}.|I am {P} from {L}.|I work at {O}.|{P} plays football for {O}.|{O} beat {O} two to one in {L}.|The bank {O} gave {P} a loan.|{P} painted the picture in {D}.
 The war ended in {D}.|It happened in {D}.|{P} married {P} in {L} on {D}.|The university is in {L}.|{P}, {P} and {P} came to the party.|{L}, {L} and {L} are large cities.
 {O}, {O} and {O} lowered their prices.|{P} died in {L} in {D}.|The museum of {L} shows pictures by {P}.|Tomorrow {P} will visit {O}.|Yesterday {P} called from {L}.
-The mayor of {L} thanked {P}.|The new bridge in {L} was built by {O}.|{P} sued {O}.|The children visited {L} with their teacher, {P}.|A spokesman of {O} confirmed the plan on {D}.""".replace("\n", "|").split("|")
+The mayor of {L} thanked {P}.|The new bridge in {L} was built by {O}.|{P} sued {O}.|The children visited {L} with their teacher, {P}.|A spokesman of {O} confirmed the plan on {D}.|Dr. {P} spoke in {L}.
+Dr. {P} ({O}) treated {P}.|Dr {P} opened a practice in {L}.|Prof. {P} of {O} lives in {L}.|Sir {P} was born in {L}.|The painter {P} died in {D}.|The singer {P} will perform in {L} on {D}.
+The company moved from {L} to {L} in {D}.|The team of {O} flew to {L}.|Who is {P}?|What is {O}?|Where is {L}?|Tell me about {P}.|{P} is the head of {O}.|{P} and {P} live in {L}.|{P} was in {L} on {D}.""".replace("\n", "|").split("|")
 EMPTY = """The cat sat on the mat.|It is raining today.|We had soup for lunch.|The package was not found.|Open the file and save it.|The server answers requests.|I have no time.|The film was long.
 He closed the door and went home.|They bought three apples and a loaf of bread.|The train was late again.|Nothing happened.|She reads a book every week.|My phone is broken.|This is a test.
 The price is too high.|A dog barked in the street.|Click the button to start the game.|The engine does not start.|All windows were open.|The report is ready.|Please close the door.
