@@ -1,22 +1,25 @@
 #!/usr/bin/env bash
-# From a clean clone to answers: installs what is missing, builds, serves the three demo models, calls
-# every RPC that they answer through the command line, shows metrics, and stops the server.
-# usage: scripts/demo.sh [--port N] [--metrics-port N]       default: any free ports
+# From a clean clone to answers: installs what is missing, builds, serves the demo models, calls every
+# RPC through the command line, and OpenAI's API with curl, shows metrics, and stops the server.
+# usage: scripts/demo.sh [--port N] [--metrics-port N] [--built FOLDER]
+# The ports are any free ones by default. With --built the programs of that build folder are used, and nothing is installed or built.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
 port=0
 metrics_port=0
+built=
 while (($# > 0)); do
   case $1 in
     --port) port=${2:?--port needs a number}; shift ;;
     --metrics-port) metrics_port=${2:?--metrics-port needs a number}; shift ;;
-    *) echo "usage: $0 [--port N] [--metrics-port N]" >&2; exit 2 ;;
+    --built) built=$(realpath "${2:?--built needs a folder}") || exit 2; shift ;;
+    *) echo "usage: $0 [--port N] [--metrics-port N] [--built FOLDER]" >&2; exit 2 ;;
   esac
   shift
 done
 
-build=build/release
+build=${built:-$PWD/build/release}
 server_pid=
 failures=0
 scratch=$(mktemp -d)
@@ -41,20 +44,20 @@ title() { printf '\n== %s\n' "$1"; }
 
 build_all() {
   scripts/install_packages.sh --build || exit 1
-  if [[ ! -f $build/CMakeCache.txt ]]; then
+  if [[ ! -f "$build/CMakeCache.txt" ]]; then
     cmake --preset release -DBEAMLINE_BUILD_TESTS=OFF -DBEAMLINE_BUILD_BENCHMARKS=OFF \
       -DBEAMLINE_WARNINGS_AS_ERRORS=OFF >"$scratch/configure" 2>&1 ||
       { cat "$scratch/configure"; fail "cmake failed"; }
   fi
-  cmake --build $build -j "$(nproc)" --target beamline-server beamline || fail "the build failed"
+  cmake --build "$build" -j "$(nproc)" --target beamline-server beamline || fail "the build failed"
   printf 'Ready after %d s.\n' "$SECONDS"
 }
 
-# Starts the server and sets `address`, `admin_address` and `metrics_url` from the line that it prints when it can answer.
+# Starts the server and sets `address`, `admin_address`, `metrics_url` and `http_address` from the line that it prints when it can answer.
 start_server() {
-  printf '$ beamline-server --admin-listen 127.0.0.1:0 --model-root .\n'
-  $build/server/beamline-server --listen "127.0.0.1:$port" --metrics-listen "127.0.0.1:$metrics_port" \
-    --admin-listen 127.0.0.1:0 --model-root . \
+  printf '$ beamline-server --admin-listen 127.0.0.1:0 --http-listen 127.0.0.1:0 --model-root models\n'
+  "$build/server/beamline-server" --listen "127.0.0.1:$port" --metrics-listen "127.0.0.1:$metrics_port" \
+    --admin-listen 127.0.0.1:0 --http-listen 127.0.0.1:0 --model-root models \
     </dev/null >"$scratch/out" 2>"$scratch/log" &
   server_pid=$!
   local line=
@@ -67,11 +70,23 @@ start_server() {
   printf '%s\n' "$line"
   address=$(sed -nE 's/.*serving on ([^ ]+).*/\1/p' <<<"$line")
   metrics_url=$(sed -nE 's/.*\(metrics ([^,)]+).*/\1/p' <<<"$line")
-  admin_address=$(sed -nE 's/.*, admin ([^)]+)\).*/\1/p' <<<"$line")
-  [[ -n $address && -n $metrics_url && -n $admin_address ]] || fail "cannot read the server's address from: $line"
+  admin_address=$(sed -nE 's/.*, admin ([^,)]+).*/\1/p' <<<"$line")
+  http_address=$(sed -nE 's/.*, http ([^,)]+).*/\1/p' <<<"$line")
+  [[ -n $address && -n $metrics_url && -n $admin_address && -n $http_address ]] || fail "cannot read the server's address from: $line"
 }
 
-# Runs the command line as a user would, prints it so that a shell would take it, and how long it took.
+# Writes the words as lines of a file in the scratch folder, as a user would.
+lines_of() {
+  local file=$1
+  shift
+  printf '%s\n' "$@" >"$scratch/$file"
+  printf '\n$ printf %s' "'%s\n'"
+  printf ' "%s"' "$@"
+  printf ' >%s\n' "$file"
+}
+
+# Runs the command line as a user would, prints it so that a shell would take it, and how long it took. Its standard input is the
+# file `input` of the scratch folder, where that is set.
 beamline() {
   local word shown='' started ended status
   for word in "$@"; do
@@ -81,9 +96,9 @@ beamline() {
     esac
     shown+=" $word"
   done
-  printf '\n$ beamline%s\n' "$shown"
+  printf '\n$ beamline%s%s\n' "$shown" "${input:+ <$input}"
   started=$(date +%s%N)
-  (cd "$scratch" && BEAMLINE_ADDRESS=$address timeout 60 "$OLDPWD/$build/client/cli/beamline" "$@" </dev/null)
+  (cd "$scratch" && BEAMLINE_ADDRESS=$address BEAMLINE_METRICS=$metrics_url timeout 60 "$build/client/cli/beamline" "$@" <"${input:-/dev/null}")
   status=$?
   ended=$(date +%s%N)
   printf '[%d.%03d s]\n' $(((ended - started) / 1000000000)) $(((ended - started) / 1000000 % 1000))
@@ -92,6 +107,13 @@ beamline() {
 
 ok() { beamline "$@" || { printf 'demo: this call failed\n'; failures=$((failures + 1)); }; }
 refused() { ! beamline "$@" || { printf 'demo: this call should have failed\n'; failures=$((failures + 1)); }; }
+
+# Asks for a chat completion as a user would, and prints the answer.
+ask_openai() {
+  printf '\n$ curl %s -H %s -d %s\n' "http://$http_address/v1/chat/completions" "'Content-Type: application/json'" "'$1'"
+  curl -sS --fail-with-body --max-time 30 "http://$http_address/v1/chat/completions" -H 'Content-Type: application/json' -d "$1" &&
+    printf '\n' || { printf 'demo: this call failed\n'; failures=$((failures + 1)); }
+}
 
 call_every_rpc() {
   title "What is served (ListModels, GetModel, Health)"
@@ -111,12 +133,14 @@ call_every_rpc() {
     "This package contains"
   ok --json generate --model write-en --greedy --max-new-tokens 3 --logprobs 2 "This package contains"
 
+  title "Chat (GenerateStream with the model's chat template; each line is a turn, and later ones know the earlier)"
+  lines_of turns "My name is Anna." "What is the capital of France?" "And of Italy?" "What is 12 plus 30?" "What is my name?"
+  input=turns ok chat
+  title "Chat (OpenAI's API)"
+  ask_openai '{"model": "chat-en", "messages": [{"role": "user", "content": "What is a tokenizer?"}]}'
+
   title "Many at once (GenerateMany, EncodeMany: every line of a file over one stream, answers in their order)"
-  local prompts=("Cannot open the file." "Save changes before closing?" "No network connection.")
-  printf '%s\n' "${prompts[@]}" >"$scratch/prompts"
-  printf '\n$ printf %s' "'%s\n'"
-  printf ' "%s"' "${prompts[@]}"
-  printf ' >prompts\n'
+  lines_of prompts "Cannot open the file." "Save changes before closing?" "No network connection."
   ok translate --file prompts
   ok encode --file prompts
 
@@ -127,26 +151,31 @@ call_every_rpc() {
   title "Embed (Encode)"
   ok encode "edit photos" "an image manipulation program" "a mail server"
 
+  title "Rerank (Rerank: how well texts answer a question; Classify: the same of pairs)"
+  ok rerank --top 3 "How do I install a package?" "A package is a box that the post brings." "The museum opens at nine." \
+    "To install a package, run apt install with its name." "Start the program from the menu."
+  ok classify --model rerank-en --pairs "What is the capital of France?" "Paris is the capital of France." \
+    "What is the capital of France?" "Berlin is the capital of Germany."
+
+  title "Names in texts (ClassifyTokens)"
+  ok classify-tokens --aggregation simple "Anna Keller moved to Berlin in May 2021 and works for Northwind Energy."
+
   title "Tokens (Tokenize, Detokenize)"
   ok tokenize --model embed-en "Unbelievably fast tokenizers!"
   ok detokenize --model write-en 50 41 68
 
-  title "Models come and go (LoadModel, UnloadModel, at the operators' address)"
-  ok --address "$admin_address" load write-en --folder models/write-en --model-version 2 --set max_sequences=16
+  title "Models come and go (LoadModel, UnloadModel, RestartReplica, at the operators' address)"
+  ok --address "$admin_address" load write-en --model-version 2 --set max_sequences=16 --set replicas=2
   ok --address "$admin_address" unload write-en --model-version 1
   ok models
   ok generate --model write-en --no-stream --greedy --max-new-tokens 8 "This package contains"
+  ok --address "$admin_address" restart write-en --replica 1
   refused load write-en --model-version 3
 
-  title "Heads of encoders (Classify, Rerank, ClassifyTokens, FillMask; the models are tests' and random: the form of the answers counts)"
-  local folder
-  for folder in bert-5x6-labels bert-2x10-rank bert-3x8-tokens bert-3x8-masks; do
-    ok --address "$admin_address" load "$folder" --folder "tests/golden/classifiers/$folder"
-  done
-  ok classify --model bert-5x6-labels "the quick fox" "where is mail read ?"
-  ok rerank --model bert-2x10-rank "where is mail read ?" "the mail reader" "a lazy dog"
-  ok classify-tokens --model bert-3x8-tokens "the quick brown fox"
-  ok fill-mask --model bert-3x8-masks "the quick [MASK] jumped"
+  title "Masks (FillMask, of a model that is not served from the start)"
+  ok --address "$admin_address" load mask-en
+  ok fill-mask --model mask-en --top 3 "The capital of France is [MASK]." "The opposite of hot is [MASK]."
+  ok --address "$admin_address" unload mask-en
 
   title "A bad request is refused by name"
   refused generate --model write-en --max-new-tokens 0 "Hello"
@@ -155,6 +184,8 @@ call_every_rpc() {
 
 show_metrics() {
   title "Metrics"
+  ok top --once --interval 1
+  printf '\n'
   printf '$ curl %s\n' "$metrics_url"
   curl -sf --max-time 10 "$metrics_url" >"$scratch/metrics" ||
     { printf 'demo: no metrics\n'; failures=$((failures + 1)); return; }
@@ -173,8 +204,10 @@ stop_server() {
   ((status == 0)) || failures=$((failures + 1))
 }
 
-title "Install and build"
-build_all
+if [[ -z $built ]]; then
+  title "Install and build"
+  build_all
+fi
 title "Serve"
 start_server
 call_every_rpc

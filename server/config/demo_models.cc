@@ -11,7 +11,8 @@
 namespace beamline {
 namespace {
 
-constexpr std::array<const char*, 3> kDemoModels = {"translate-en-de", "embed-en", "write-en"};
+constexpr std::array<const char*, 6> kDemoModels = {"translate-en-de", "embed-en",  "write-en",
+                                                    "chat-en",         "rerank-en", "tag-en"};
 
 std::vector<std::filesystem::path> Candidates() {
   const char* chosen = std::getenv("BEAMLINE_MODELS");
@@ -35,6 +36,8 @@ absl::StatusOr<std::vector<ModelOptions>> FindDemoModels() {
     if (std::filesystem::exists(folder / kDemoModels[0] / "config.json", error)) {
       std::vector<ModelOptions> models;
       for (const char* name : kDemoModels) {
+        // A folder of an earlier version has the first three alone.
+        if (!std::filesystem::exists(folder / name / "config.json", error)) continue;
         ModelOptions model;
         model.name = name;
         model.folder = (folder / name).string();

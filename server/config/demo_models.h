@@ -9,7 +9,8 @@
 namespace beamline {
 
 // Looks into $BEAMLINE_MODELS, ../share/beamline/models beside the program, and models/ of the
-// source tree it was built from; the first that has them. NOT_FOUND naming those folders.
+// source tree it was built from; of the first that has translate-en-de those that are there.
+// NOT_FOUND naming those folders.
 absl::StatusOr<std::vector<ModelOptions>> FindDemoModels();
 
 }  // namespace beamline

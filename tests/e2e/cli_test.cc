@@ -74,7 +74,7 @@ TEST(Cli, JsonIsTheContract) {
   answer = json::parse(Beamline({"tokenize", "--json", "--model", "embed-en", "Hello"}).out);
   EXPECT_EQ(answer["tokens"][0]["piece"], "[CLS]");
   answer = json::parse(Beamline({"models", "--json"}).out);
-  EXPECT_EQ(answer["models"].size(), 3u);
+  EXPECT_EQ(answer["models"].size(), 6u);
   answer = json::parse(Beamline({"health", "--json"}).out);
   EXPECT_EQ(answer["status"], "SERVING");
 }

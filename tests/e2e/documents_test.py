@@ -293,7 +293,7 @@ class Documents(unittest.TestCase):
                 command += " --duration 10"  # the default
             command += f" --target {self.server.address}"
             command = re.sub(r"(--metrics )\S+", rf"\g<1>{self.server.metrics_url}", command)
-        if re.match(r"beamline --address \S+ (load|unload) ", command):
+        if re.match(r"beamline --address \S+ (load|unload|restart) ", command):
             command = re.sub(r"--address \S+", f"--address {self.server.admin_address}", command)
         for pattern, shorter in SHORTER:
             command = re.sub(pattern, shorter, command)

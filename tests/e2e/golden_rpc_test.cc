@@ -121,5 +121,64 @@ TEST(GoldenRpc, Embed) {
   }
 }
 
+TEST(GoldenRpc, Chat) {
+  for (const json& row : GoldenRows("chat.jsonl")) {
+    v1::GenerateRequest request;
+    request.set_model("chat-en");
+    for (const json& message : row["messages"]) {
+      v1::ChatMessage& added = *request.mutable_prompt()->mutable_chat()->add_messages();
+      added.set_role(message["role"]);
+      added.set_content(message["content"]);
+    }
+    request.mutable_prompt()->mutable_chat()->set_add_generation_prompt(true);
+    request.mutable_greedy();
+    request.mutable_limits()->set_max_new_tokens(48);
+    const auto answer = SharedClient().Generate(request, kSoon);
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_EQ(answer->usage().prompt_tokens(), static_cast<int>(row["input_ids"].size()));
+    EXPECT_EQ(Ids(answer->sequences(0)), row["greedy_ids"].get<std::vector<int32_t>>());
+    EXPECT_EQ(answer->sequences(0).text(), row["greedy_text"].get<std::string>());
+  }
+}
+
+TEST(GoldenRpc, Rerank) {
+  for (const json& row : GoldenRows("rerank.jsonl")) {
+    v1::RerankRequest request;  // without a name: no other demo model reranks
+    request.set_query(row["query"]);
+    for (const json& document : row["documents"]) request.add_documents(document);
+    request.set_top(request.documents_size());  // best first
+    request.set_truncate(v1::TRUNCATION_RIGHT);
+    const auto answer = SharedClient().Rerank(request, kSoon);
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_EQ(answer->model(), "rerank-en");
+    ASSERT_EQ(answer->documents_size(), request.documents_size());
+    for (const v1::RankedDocument& one : answer->documents()) {
+      EXPECT_NEAR(one.score(), row["scores"][one.index()].get<float>(), 2e-5)
+          << row["query"] << " " << one.index();
+    }
+    EXPECT_EQ(answer->documents(0).index(), 0) << row["query"];
+  }
+}
+
+TEST(GoldenRpc, ClassifyTokens) {
+  for (const json& row : GoldenRows("tag.jsonl")) {
+    v1::ClassifyTokensRequest request;
+    request.add_inputs(row["text"]);
+    request.set_aggregation(v1::AGGREGATION_SIMPLE);
+    const auto answer = SharedClient().ClassifyTokens(request, kSoon);
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_EQ(answer->model(), "tag-en");
+    const auto& found = answer->classifications(0).entities();
+    ASSERT_EQ(found.size(), static_cast<int>(row["entities"].size())) << row["text"];
+    for (int e = 0; e < found.size(); ++e) {
+      const json& expected = row["entities"][static_cast<size_t>(e)];
+      EXPECT_EQ(found[e].label(), expected["label"]) << expected;
+      EXPECT_EQ(found[e].begin(), expected["start"]) << expected;
+      EXPECT_EQ(found[e].end(), expected["end"]) << expected;
+      EXPECT_NEAR(found[e].score(), expected["score"].get<float>(), 2e-5) << expected;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace beamline::golden_rpc_test

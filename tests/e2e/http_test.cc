@@ -5,6 +5,7 @@
 #include <cmath>
 #include <future>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/client.h"
@@ -66,6 +67,22 @@ TEST(Http, AnswersAsGrpcDoes) {
   EXPECT_EQ(answer["usage"]["completion_tokens"], expected.usage().generated_tokens());
   const bool is_length = expected.sequences(0).finish_reason() == v1::FINISH_REASON_LENGTH;
   EXPECT_EQ(answer["choices"][0]["finish_reason"], is_length ? "length" : "stop");
+}
+
+TEST(Http, TheDemoModelConverses) {
+  json messages = {{{"role", "user"}, {"content", "What is the capital of France?"}}};
+  for (const auto& [follow_up, expected] : std::vector<std::pair<std::string, std::string>>{
+           {"And of Spain?", "The capital of France is Paris."},
+           {"", "The capital of Spain is Madrid."}}) {
+    const HttpReply reply =
+        Post("/v1/chat/completions", {{"model", "chat-en"}, {"messages", messages}});
+    ASSERT_EQ(reply.status, 200) << reply.body;
+    const json choice = reply.json()["choices"][0];
+    EXPECT_EQ(choice["message"]["content"], expected);
+    EXPECT_EQ(choice["finish_reason"], "stop");
+    messages.push_back(choice["message"]);
+    messages.push_back({{"role", "user"}, {"content", follow_up}});
+  }
 }
 
 TEST(Http, SamplesAsGrpcDoes) {

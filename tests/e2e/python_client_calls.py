@@ -102,7 +102,7 @@ class Calls(unittest.TestCase):
 
     def test_models(self):
         models = {model.name: model for model in self.client.list_models()}
-        self.assertEqual(set(models), {TRANSLATE, WRITE, ENCODE})
+        self.assertEqual(set(models), {TRANSLATE, WRITE, ENCODE, "chat-en", "rerank-en", "tag-en"})
         self.assertEqual((models[WRITE].task, models[WRITE].state, models[WRITE].data_type), ("generate", "ready", "float32"))
         self.assertEqual(self.client.get_model(ENCODE).embedding_dimensions, 256)
         self.assertTrue(self.client.health(WRITE))

@@ -38,7 +38,7 @@ TEST(Rpc, StartLineTellsWhatIsServed) {
   EXPECT_THAT(SharedServer().start_line(),
               testing::MatchesRegex("beamline-server: serving on 127.0.0.1:[0-9]+ \\(metrics "
                                     "http://127.0.0.1:[0-9]+/metrics\\): translate-en-de, "
-                                    "embed-en, write-en"));
+                                    "embed-en, write-en, chat-en, rerank-en, tag-en"));
 }
 
 TEST(Rpc, GenerateAnswersWithUsageAndTiming) {
@@ -256,7 +256,8 @@ TEST(Rpc, Models) {
   ASSERT_TRUE(models.ok()) << models.status();
   std::vector<std::string> names;
   for (const v1::Model& model : models->models()) names.push_back(model.name());
-  EXPECT_THAT(names, ElementsAre("translate-en-de", "embed-en", "write-en"));
+  EXPECT_THAT(names, ElementsAre("translate-en-de", "embed-en", "write-en", "chat-en", "rerank-en",
+                                 "tag-en"));
   const auto model = SharedClient().GetModel("embed-en", kSoon);
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(model->architecture(), "BertModel");
@@ -268,7 +269,8 @@ TEST(Rpc, Models) {
 }
 
 TEST(Rpc, HealthOfServerAndModels) {
-  for (const char* service : {"", "translate-en-de", "embed-en", "write-en"}) {
+  for (const char* service :
+       {"", "translate-en-de", "embed-en", "write-en", "chat-en", "rerank-en", "tag-en"}) {
     const auto serving = SharedClient().Health(service, kSoon);
     ASSERT_TRUE(serving.ok()) << serving.status();
     EXPECT_TRUE(*serving) << service;

@@ -165,7 +165,8 @@ class Top(unittest.TestCase):
         self.assertGreaterEqual(writer["latency_p99_s"], writer["latency_p50_s"])
         self.assertGreater(writer["cache_blocks"], 0)
         self.assertIsNone(models["embed-en"]["cache_blocks"])
-        self.assertEqual({replica["model"] for replica in answer["replicas"]}, {"translate-en-de", "embed-en", "write-en"})
+        self.assertEqual({replica["model"] for replica in answer["replicas"]},
+                         {"translate-en-de", "embed-en", "write-en", "chat-en", "rerank-en", "tag-en"})
         self.assertTrue(all(replica["up"] for replica in answer["replicas"]))
         self.assertGreater(sum(answer["devices"][0]["bytes"].values()), 1 << 20)
         self.assertAlmostEqual(answer["seconds"], 1, delta=0.9)

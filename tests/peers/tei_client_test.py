@@ -68,11 +68,17 @@ class TeiClient(peer_python.ServerCase):
         decoded = self.tokenize.Decode(self.pb.DecodeRequest(ids=[token.id for token in tokens]), timeout=60)
         self.assertTrue(decoded.text)
 
+    def test_reranks(self):
+        texts = ["Berlin is the capital of Germany.", "Paris is the capital of France.", "The museum opens at nine."]
+        answer = self.rerank.Rerank(self.pb.RerankRequest(query="What is the capital of France?", texts=texts, return_text=True), timeout=60)
+        self.assertEqual((answer.ranks[0].index, answer.ranks[0].text), (1, texts[1]))
+        self.assertGreater(answer.ranks[0].score, 0.5)
+
     def test_what_is_not_there(self):
         with self.assertRaises(grpc.RpcError) as caught:
-            self.rerank.Rerank(self.pb.RerankRequest(query="a", texts=["b"]), timeout=60)
+            self.rerank.Rerank(self.pb.RerankRequest(query="a", texts=[]), timeout=60)
         self.assertEqual(caught.exception.code(), grpc.StatusCode.INVALID_ARGUMENT)
-        self.assertIn("none that can rerank", caught.exception.details())
+        self.assertIn("texts", caught.exception.details())
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@
 namespace beamline::flags_test {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 absl::StatusOr<CommandLine> Parse(std::vector<const char*> arguments) {
@@ -35,11 +36,27 @@ std::string Error(std::vector<const char*> arguments) {
 TEST(Flags, WithoutArgumentsServesTheDemoModels) {
   const auto line = Parse({});
   ASSERT_TRUE(line.ok()) << line.status();
-  ASSERT_EQ(line->config.models.size(), 3u);
-  EXPECT_EQ(line->config.models[0].name, "translate-en-de");
-  EXPECT_EQ(line->config.models[1].name, "embed-en");
-  EXPECT_EQ(line->config.models[2].name, "write-en");
-  EXPECT_TRUE(std::filesystem::exists(line->config.models[2].folder + "/config.json"));
+  std::vector<std::string> names;
+  for (const ModelOptions& model : line->config.models) {
+    names.push_back(model.name);
+    EXPECT_TRUE(std::filesystem::exists(model.folder + "/config.json")) << model.folder;
+  }
+  EXPECT_THAT(names, ElementsAre("translate-en-de", "embed-en", "write-en", "chat-en", "rerank-en",
+                                 "tag-en"));
+}
+
+TEST(Flags, OfAnEarlierVersionsFolderThoseThatAreThereAreServed) {
+  const std::filesystem::path folder = ScratchPath("earlier_models");
+  for (const char* name : {"translate-en-de", "write-en"}) {
+    std::filesystem::create_directories(folder / name);
+    std::ofstream(folder / name / "config.json") << "{}";
+  }
+  setenv("BEAMLINE_MODELS", folder.c_str(), 1);
+  const auto models = FindDemoModels();
+  unsetenv("BEAMLINE_MODELS");
+  ASSERT_TRUE(models.ok()) << models.status();
+  ASSERT_EQ(models->size(), 2u);
+  EXPECT_EQ((*models)[1].folder, (folder / "write-en").string());
 }
 
 TEST(Flags, DemoModelsMissingIsAClearMessage) {
