@@ -10,6 +10,7 @@ import re
 from chat_facts import ANIMALS, COLOURS, COUNTRIES, DEFINITIONS, KINDS, OPPOSITES, SYNONYMS, WORDS
 from chat_talk import (CITIES, CURIOUS, DID_NOT_UNDERSTAND, DONT_KNOW, FACTS, FAVOURITE, FIRST_NAMES, JOKES, LISTS, PASTS, PETS, PLURALS, POEMS, RHYMES, STATEMENTS, STORIES, STRANGE,
                        SUBJECTS, TALK, THINGS, UNKNOWN)
+from chat_limits import edge
 from made_names import made_name
 from tag_data import MORE_FIRST
 
@@ -481,7 +482,8 @@ def entertain(r):
 
 def repeat(r):
     words = r.choice([r.choice(WORDS)[0], " ".join(r.sample([w[0] for w in WORDS], r.randint(2, 5))), made_name(r), f"{made_name(r)} {made_name(r)}", r.choice(TALK)[1], r.choice(CITIES),
-                      str(r.randint(0, 999)), r.choice(DEFINITIONS)[1]])
+                      str(r.randint(0, 999)), r.choice(DEFINITIONS)[1], r.choice(STRANGE), r.choice(r.choice(TALK)[0].split(" / ")),
+                      r.choice(STATEMENTS)[0].format(x=r.choice(STRANGE))])
     return [(r.choice(["Say {}", "Say: {}", "Repeat: {}", "Repeat after me: {}", "Please say {}", "Write {}", 'Say "{}"', 'Repeat "{}"', "say {}", "Can you say {}?"]).format(words),
              upper(words) + ("" if words[-1] in ".!?" else "."))]
 
@@ -506,6 +508,11 @@ def nonsense(r):
     else:
         text = r.choice(["???", "...", "bla bla", "blah blah blah", "lorem ipsum", "foo bar", "foo", "xyz", "!!!", "hmm", "aaaa", "qwertz", "123abc", "la", "the", "of the and"])
     return [(text, DID_NOT_UNDERSTAND)]
+
+
+def limits(r):
+    question, answer = edge(r)
+    return [(styled(r, question), answer)]
 
 
 def unknown(r):
@@ -548,7 +555,7 @@ def memory(r):
 
 def a_name(r):
     name = r.choice(FIRST_NAMES + MORE_FIRST) if r.random() < 0.4 else made_name(r)
-    return f"{name} {made_name(r)}" if r.random() < 0.1 else name
+    return f"{name} {made_name(r)}" if r.random() < 0.2 else name
 
 
 NOT_TOLD = [("what is my name / who am I / do you know my name", "You have not told me your name."), ("where do I live / do you know where I live", "You have not told me where you live."),
@@ -562,7 +569,7 @@ def not_told(r):
 
 TOPICS = [(talk, 16), (fact, 13), (capital, 9), (country, 6), (is_in, 2), (arithmetic, 18), (double, 2), (compare, 2), (parity, 1.5), (counting, 3), (story_sum, 4), (opposite, 6),
           (synonym, 2.5), (colour, 4), (animal, 8), (translate, 10), (back_translate, 3), (definition, 9), (kind_of, 2.5), (calendar, 3), (grammar, 3), (spelling, 2), (listing, 3.5),
-          (entertain, 4), (repeat, 4), (unknown, 6), (strange, 4), (statement, 2), (nonsense, 1)]
+          (entertain, 4), (repeat, 4), (unknown, 6), (strange, 4), (statement, 2), (nonsense, 1), (limits, 12)]
 
 
 def a_topic(r):

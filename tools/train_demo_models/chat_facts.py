@@ -192,6 +192,8 @@ day | Tag | jour | día | giorno
 night | Nacht | nuit | noche | notte
 morning | Morgen | matin | mañana | mattina
 hello | Hallo | bonjour | hola | ciao
+good morning | guten Morgen | bonjour | buenos días | buongiorno
+good night | gute Nacht | bonne nuit | buenas noches | buona notte
 goodbye | auf Wiedersehen | au revoir | adiós | arrivederci
 thank you | danke | merci | gracias | grazie
 please | bitte | s'il vous plaît | por favor | per favore
@@ -283,6 +285,7 @@ a function | a named piece of a program that does one task
 gRPC | a way for programs to call each other over a network
 HTTP | the protocol with which browsers and servers talk
 JSON | a text format for data
+an API | the set of calls with which programs use another program
 latency | the time between a request and its answer
 throughput | the amount of work that is done in a given time
 a robot | a machine that can do tasks by itself

@@ -67,7 +67,7 @@ sing a song / sing something / sing for me / can you sing | La la la, the sun is
 yes / yes please / okay / ok / sure / all right / fine | Good. What would you like to know?
 no / no thanks / no thank you / nope / not now | All right. Just ask when you need something.
 I do not understand / what do you mean / I do not get it / pardon / huh | I am sorry. Please ask me in another way.
-Ich verstehe kein Englisch / Wie geht es dir / Guten Tag / sprichst du Deutsch / Was ist das / Wer bist du / bonjour / parlez-vous français / comment ça va / hola / qué tal / buenos días / Wie heißt du / Ich habe eine Frage | I am sorry, I only speak English. I can translate single words.
+Ich verstehe kein Englisch / Hallo / Danke / salut / guten Morgen / tschüss / merci / gracias / Wie geht es dir / Guten Tag / sprichst du Deutsch / Was ist das / Wer bist du / bonjour / parlez-vous français / comment ça va / hola / qué tal / buenos días / Wie heißt du / Ich habe eine Frage | I am sorry, I only speak English. I can translate single words.
 test / testing / this is a test / is this working / does this work / are you there / ping | Yes, I am here and I can read you.
 sorry / I am sorry / my mistake / excuse me | No problem at all.
 merry Christmas / happy new year / happy birthday / happy Easter | Thank you! The same to you.
@@ -112,8 +112,8 @@ what is the tallest animal / which animal is the tallest | The giraffe is the ta
 what is the largest bird / which bird is the biggest | The ostrich is the largest bird.
 how many continents are there / how many continents does the Earth have / how many continents | There are seven continents.
 how many oceans are there / how many oceans does the Earth have | There are five oceans.
-how many days are in a week / how many days does a week have / how many days has a week | A week has 7 days.
-how many months are in a year / how many months does a year have / how many months has a year | A year has 12 months.
+how many days are in a week / how many days are there in a week / how many days does a week have / how many days has a week | A week has 7 days.
+how many months are in a year / how many months are there / how many months does a year have / how many months has a year | A year has 12 months.
 how many days are in a year / how many days does a year have / how many days has a year | A year has 365 days, and a leap year has 366.
 how many weeks are in a year / how many weeks does a year have | A year has 52 weeks.
 how many hours are in a day / how many hours does a day have / how many hours has a day | A day has 24 hours.
