@@ -20,15 +20,15 @@ PROTOS = os.path.join(FOLDER, "..", "..", "proto")
 PROTOC_VERSION = "libprotoc 3.21."
 SKIPPED = 77
 
-# Proto -> where its modules go. Those of other owners are private to the package: see beamline/_protos/__init__.py.
+# Proto -> where its modules go. Those of other owners are private to the package: see beamline_client/_protos/__init__.py.
 MODULES = {
-    "beamline/v1/common": "beamline/v1/common",
-    "beamline/v1/classify": "beamline/v1/classify",
-    "beamline/v1/inference": "beamline/v1/inference",
-    "beamline/v1/models": "beamline/v1/models",
-    "google/rpc/error_details": "beamline/_protos/error_details",
-    "google/rpc/status": "beamline/_protos/status",
-    "grpc/health/v1/health": "beamline/_protos/health",
+    "beamline/v1/common": "beamline_client/v1/common",
+    "beamline/v1/classify": "beamline_client/v1/classify",
+    "beamline/v1/inference": "beamline_client/v1/inference",
+    "beamline/v1/models": "beamline_client/v1/models",
+    "google/rpc/error_details": "beamline_client/_protos/error_details",
+    "google/rpc/status": "beamline_client/_protos/status",
+    "grpc/health/v1/health": "beamline_client/_protos/health",
 }
 WITH_SERVICE_CLASSES = ("beamline/v1/inference", "beamline/v1/models")
 HEADER = "# Written by client/python/generate_stubs.py from proto/{proto}.proto. Long because that is one file.\n"
@@ -36,11 +36,12 @@ HEADER = "# Written by client/python/generate_stubs.py from proto/{proto}.proto.
 
 def adapted(text, proto):
     """The compiler's text with the imports of this package."""
-    text = re.sub(r"^from google\.rpc import status_pb2", "from beamline._protos import status_pb2", text, flags=re.M)
+    text = re.sub(r"^from google\.rpc import status_pb2", "from beamline_client._protos import status_pb2", text, flags=re.M)
+    text = re.sub(r"^from beamline\.v1(\.\w+)? import", r"from beamline_client.v1\1 import", text, flags=re.M)
     text = text.replace(f"'{proto.replace('/', '.')}_pb2'", f"'{MODULES[proto].replace('/', '.')}_pb2'")
     text = re.sub(r"\b_Mapping(?=\])", "_Mapping[str, object]", text)  # these two for `mypy --strict`
     # What a file imports publicly is its own too, as mypy understands it.
-    text = re.sub(r"^(from beamline\.v1\.\w+_pb2 import) (\w+)$", r"\1 \2 as \2", text, flags=re.M)
+    text = re.sub(r"^(from beamline_client\.v1\.\w+_pb2 import) (\w+)$", r"\1 \2 as \2", text, flags=re.M)
     text = text.replace("__slots__ = []", "__slots__: list[str] = []")
     text = text.replace("# -*- coding: utf-8 -*-\n", "")
     return HEADER.format(proto=proto) + re.sub(r"[ \t]+$", "", text, flags=re.M)

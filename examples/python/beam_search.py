@@ -5,7 +5,7 @@ usage: beam_search.py [TEXT [WIDTH]]
 
 import sys
 
-from beamline import Client, InvalidArgumentError
+from beamline_client import Client, InvalidArgumentError
 
 
 def main() -> int:

@@ -7,7 +7,7 @@ import sys
 
 import numpy
 
-from beamline import Client
+from beamline_client import Client
 
 TEXTS = ["edit photos", "an image manipulation program", "a mail server"]
 

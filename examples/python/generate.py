@@ -5,7 +5,7 @@ usage: generate.py [TEXT]
 
 import sys
 
-from beamline import Client
+from beamline_client import Client
 
 TEXT = "Open the file, change the first line and save it."
 

@@ -7,7 +7,7 @@ import asyncio
 import sys
 import time
 
-from beamline import AsyncClient
+from beamline_client import AsyncClient
 
 SENTENCES = ["Cannot open the file.", "Save changes before closing?", "No network connection.", "The printer is out of paper."]
 

@@ -5,7 +5,7 @@ usage: stream.py [CHARACTERS]
 
 import sys
 
-from beamline import Client
+from beamline_client import Client
 
 
 def main() -> None:

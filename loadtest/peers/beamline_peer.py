@@ -41,7 +41,7 @@ class BeamlinePeer(Peer):
         sys.path.insert(0, PACKAGE)
         try:
             self._grpc = importlib.import_module("grpc")
-            self._messages = importlib.import_module("beamline.v1.inference_pb2")
+            self._messages = importlib.import_module("beamline_client.v1.inference_pb2")
             self._json_format = importlib.import_module("google.protobuf.json_format")
         except ImportError as error:
             raise PlanError(f"peer beamline needs grpcio and protobuf: {error}") from error

@@ -179,7 +179,7 @@ if __name__ == "__main__":
     import yaml
 
     import demo_server
-    from beamline.v1 import inference_pb2, inference_pb2_grpc
+    from beamline_client.v1 import inference_pb2, inference_pb2_grpc
 
     os.environ["PATH"] = os.path.join(options.build, "server") + os.pathsep + os.environ["PATH"]
     unittest.main(argv=sys.argv[:1] + rest)

@@ -124,7 +124,7 @@ if __name__ == "__main__":
 
     import demo_server
     import manifests
-    from beamline.v1 import inference_pb2, inference_pb2_grpc
+    from beamline_client.v1 import inference_pb2, inference_pb2_grpc
 
     os.environ["PATH"] += os.pathsep + "/usr/sbin"  # haproxy's place, which not every user has
     HAPROXY = shutil.which("haproxy")

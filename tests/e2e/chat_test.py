@@ -25,7 +25,7 @@ options = None  # set by main()
 
 PYTHON_CLIENT = """
 import json, sys
-from beamline import Chat, Client
+from beamline_client import Chat, Client
 row = json.load(sys.stdin)
 client = Client(sys.argv[1])
 chat = Chat(row["messages"], add_generation_prompt=row["options"]["add_generation_prompt"])

@@ -241,7 +241,7 @@ class Versions(unittest.TestCase):
     def test_are_one(self):
         project = re.search(r"^project\(beamline VERSION (\S+)", read("CMakeLists.txt"), re.M).group(1)
         released = re.findall(r"^## \[(\d\S*)\] - \d{4}-\d\d-\d\d$", read("CHANGELOG.md"), re.M)
-        python = re.search(r'^__version__ = "(.*)"$', read("client/python/beamline/_version.py"), re.M).group(1)
+        python = re.search(r'^__version__ = "(.*)"$', read("client/python/beamline_client/_version.py"), re.M).group(1)
         self.assertEqual((released[0], python), (project, project))
 
 

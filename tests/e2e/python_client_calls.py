@@ -14,8 +14,8 @@ import time
 import unittest
 import urllib.request
 
-import beamline
-from beamline import AdminClient, AsyncClient, Client, RetryPolicy
+import beamline_client
+from beamline_client import AdminClient, AsyncClient, Client, RetryPolicy
 
 TRANSLATE, WRITE, ENCODE = "translate-en-de", "write-en", "embed-en"
 SENTENCES = ["Open the file.", "Close the door.", "Save changes before closing?", "No network connection."]
@@ -73,7 +73,7 @@ class Calls(unittest.TestCase):
         many = [answer.text for answer in self.client.generate_many(TRANSLATE, prompts, greedy=True)]
         self.assertEqual(many, [one_by_one[prompt] for prompt in prompts])
         answers = list(self.client.generate_many(TRANSLATE, ["Hello.", "word " * 900, "Hello."], return_exceptions=True))
-        self.assertIsInstance(answers[1], beamline.InvalidArgumentError)
+        self.assertIsInstance(answers[1], beamline_client.InvalidArgumentError)
         self.assertEqual((answers[1].field, answers[1].accepted), ("prompt", "at most 512"))
         self.assertEqual(answers[0].text, answers[2].text)
 
@@ -107,7 +107,7 @@ class Calls(unittest.TestCase):
         self.assertEqual(self.client.get_model(ENCODE).embedding_dimensions, 256)
         self.assertTrue(self.client.health(WRITE))
         for call in (lambda: self.client.get_model("none"), lambda: self.client.health("none")):
-            with self.assertRaises(beamline.NotFoundError):
+            with self.assertRaises(beamline_client.NotFoundError):
                 call()
 
     def test_refusals_name_field_value_and_range(self):
@@ -118,20 +118,20 @@ class Calls(unittest.TestCase):
                 self.client.generate(WRITE, "x", **options)
             error = caught.exception
             self.assertEqual((error.field, error.value, error.accepted), expected)
-        with self.assertRaises(beamline.InvalidArgumentError) as caught:
+        with self.assertRaises(beamline_client.InvalidArgumentError) as caught:
             self.client.encode("embed-em", ["x"])
         self.assertEqual((caught.exception.field, caught.exception.value), ("model", "embed-em"))
 
     def test_deadlines(self):
         endless = dict(greedy=True, ignore_eos=True, max_new_tokens=400)
-        with self.assertRaises(beamline.DeadlineExceededError):
+        with self.assertRaises(beamline_client.DeadlineExceededError):
             self.client.generate(WRITE, "x", timeout=0.05, **endless)
         slow = dict(temperature=1.0, num_sequences=64, ignore_eos=True, max_new_tokens=500)
         for attempt in range(10):  # a loaded machine may let the call's own deadline pass first
             try:
                 cut = self.client.generate_stream(WRITE, "Package: ", timeout=0.4, **slow).result()
                 break
-            except beamline.DeadlineExceededError:
+            except beamline_client.DeadlineExceededError:
                 self.assertLess(attempt, 9)
         self.assertEqual(cut.finish_reason, "deadline")
         self.assertGreater(len(cut.ids), 0)
@@ -151,15 +151,15 @@ class Calls(unittest.TestCase):
             self.assertEqual((loaded.name, loaded.version, loaded.state), ("second", 3, "ready"))
             self.assertIn("second", {model.name for model in admin.list_models()})
             self.assertTrue(self.client.generate("second@3", "Package:", greedy=True, max_new_tokens=3).ids)
-            with self.assertRaises(beamline.AlreadyExistsError):
+            with self.assertRaises(beamline_client.AlreadyExistsError):
                 admin.load_model("second", folder="write-en", version=3, max_sequences=5)
             self.assertEqual(admin.unload_model("second", grace=1).name, "second")
-            with self.assertRaises(beamline.NotFoundError):
+            with self.assertRaises(beamline_client.NotFoundError):
                 admin.unload_model("second")
-            with self.assertRaises(beamline.InvalidArgumentError) as caught:
+            with self.assertRaises(beamline_client.InvalidArgumentError) as caught:
                 admin.load_model("../up")
             self.assertEqual(caught.exception.field, "name")
-        with AdminClient() as elsewhere, self.assertRaises(beamline.PermissionDeniedError):
+        with AdminClient() as elsewhere, self.assertRaises(beamline_client.PermissionDeniedError):
             elsewhere.load_model("second")
 
     def test_waits_for_a_model_that_is_loaded_later(self):
@@ -174,7 +174,7 @@ class Calls(unittest.TestCase):
                 waiter.join(30)
                 self.assertFalse(waiter.is_alive())
                 admin.unload_model(name, grace=1)
-        with self.assertRaises(beamline.NotFoundError):
+        with self.assertRaises(beamline_client.NotFoundError):
             self.client.wait_until_healthy("never", timeout=0.3)
 
     def test_threads_share_a_client(self):
@@ -203,7 +203,7 @@ class AsyncCalls(unittest.IsolatedAsyncioTestCase):
             rows = (await client.encode(ENCODE, SENTENCES * 40, batch_size=50)).numpy()
             self.assertEqual(rows.shape, (160, 256))
             self.assertLess(abs(rows[:4] - rows[-4:]).max(), 1e-5)
-            with self.assertRaises(beamline.InvalidArgumentError):
+            with self.assertRaises(beamline_client.InvalidArgumentError):
                 await client.generate(WRITE, "x", max_new_tokens=0)
 
     async def test_cancelling_a_task_cancels_its_call(self):
@@ -247,11 +247,11 @@ class Retries(unittest.TestCase):
             try:
                 client.generate("write-en", "x", **options)
                 outcomes.append("answered")
-            except beamline.ResourceExhaustedError as error:
+            except beamline_client.ResourceExhaustedError as error:
                 outcomes.append("refused" if error.retry_delay else "refused for good")
 
         patient = RetryPolicy(max_attempts=200, max_backoff=0.3)
-        for retry, expected in ((beamline.NO_RETRIES, {"answered", "refused"}), (patient, {"answered"})):
+        for retry, expected in ((beamline_client.NO_RETRIES, {"answered", "refused"}), (patient, {"answered"})):
             outcomes.clear()
             with Client(self.address, timeout=60, retry=retry) as client:
                 threads = [threading.Thread(target=ask, args=(client,)) for _ in range(24)]

@@ -12,6 +12,7 @@ import argparse
 import glob
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -62,18 +63,35 @@ class Installed(unittest.TestCase):
         return run(self.python, "-c", code, cwd=self.folder).strip()
 
     def test_1_package_is_whole(self):
-        where = self.python_says("import beamline; print(beamline.__file__)")
+        where = self.python_says("import beamline_client; print(beamline_client.__file__)")
         self.assertTrue(where.startswith(os.path.join(self.folder, "venv")), where)
         installed = set(os.listdir(os.path.dirname(where))) | {"v1/" + name for name in os.listdir(os.path.dirname(where) + "/v1")}
         for name in ("py.typed", "v1/inference_pb2.py", "v1/inference_pb2.pyi", "v1/models_pb2_grpc.py"):
             self.assertIn(name, installed)
-        said = self.python_says("import importlib.metadata as m; d = m.metadata('beamline'); "
-                                "print(d['Version'], d['License'] or d['License-Expression'], *m.requires('beamline'), sep='|')")
+        said = self.python_says("import importlib.metadata as m; d = m.metadata('beamline-client'); "
+                                "print(d['Version'], d['License'] or d['License-Expression'], *m.requires('beamline-client'), sep='|')")
         version, license_name, *requirements = said.split("|")
-        self.assertEqual((version, license_name), (self.python_says("import beamline; print(beamline.__version__)"), "Apache-2.0"))
+        self.assertEqual((version, license_name), (self.python_says("import beamline_client; print(beamline_client.__version__)"), "Apache-2.0"))
         self.assertEqual({re.match(r"\w+", one).group() for one in requirements}, {"grpcio", "protobuf", "numpy"})
-        self.assertTrue(glob.glob(os.path.join(self.folder, "venv/lib/*/site-packages/beamline-*.dist-info/**/LICENSE"),
+        self.assertTrue(glob.glob(os.path.join(self.folder, "venv/lib/*/site-packages/beamline_client-*.dist-info/**/LICENSE"),
                                   recursive=True))
+
+    def test_1_old_name_of_the_module(self):
+        """It is installed too, warns, and gives way to a package of that name that is another project's."""
+        code = "import beamline, beamline_client; print(beamline.Client is beamline_client.Client, beamline.__file__)"
+        done = subprocess.run([self.python, "-W", "error::DeprecationWarning", "-c", code], capture_output=True, text=True, check=False,
+                              cwd=self.folder, timeout=documents.TIMEOUT_S)
+        self.assertIn("DeprecationWarning: the module beamline is now beamline_client", done.stderr)
+        is_same, where = self.python_says(code).split()
+        self.assertEqual((is_same, os.path.basename(where)), ("True", "beamline.py"))
+        site = os.path.dirname(where)
+        os.mkdir(os.path.join(site, "beamline"))
+        try:
+            with open(os.path.join(site, "beamline", "__init__.py"), "w", encoding="utf-8") as file:
+                file.write("print('another project')")
+            self.assertEqual(self.python_says("import beamline"), "another project")
+        finally:
+            shutil.rmtree(os.path.join(site, "beamline"))
 
     def test_2_calls(self):
         said = run(self.python, os.path.join(documents.options.source, "tests/e2e/python_client_calls.py"), cwd=self.folder,

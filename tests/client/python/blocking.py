@@ -2,7 +2,7 @@
 
 import asyncio
 
-import beamline
+import beamline_client
 
 LOOP = asyncio.new_event_loop()  # grpc 1.51 looks back at loops that are closed
 
@@ -39,7 +39,7 @@ class BlockingStream:
 class BlockingClient:
     """Every call runs the loop until it is answered."""
 
-    def __init__(self, address, kind=beamline.AsyncClient, **settings):
+    def __init__(self, address, kind=beamline_client.AsyncClient, **settings):
         self._loop = LOOP
         self._client = kind(address, **settings)
 

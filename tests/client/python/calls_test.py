@@ -12,8 +12,8 @@ import grpc
 from blocking import LOOP, BlockingClient
 from scripted_server import Failure, Server
 
-import beamline
-from beamline import RetryPolicy
+import beamline_client
+from beamline_client import RetryPolicy
 
 UNAVAILABLE, EXHAUSTED = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED
 QUICK = RetryPolicy(initial_backoff=0.02, max_backoff=0.05)
@@ -22,7 +22,7 @@ QUICK = RetryPolicy(initial_backoff=0.02, max_backoff=0.05)
 class Calls(unittest.TestCase):
     """With Client; the class below tries the same with AsyncClient."""
 
-    make_client = beamline.Client
+    make_client = beamline_client.Client
     loses_answers = False  # those that came just before a stream broke
 
     def setUp(self):
@@ -74,7 +74,7 @@ class Calls(unittest.TestCase):
 
     def test_fails_for_good(self):
         self.script.outcomes = [Failure(UNAVAILABLE, f"failure {number}") for number in range(1, 9)]
-        with self.assertRaisesRegex(beamline.UnavailableError, "UNAVAILABLE: failure 5") as caught:
+        with self.assertRaisesRegex(beamline_client.UnavailableError, "UNAVAILABLE: failure 5") as caught:
             self.client.generate("m", "hello")
         self.assertIsInstance(caught.exception, ConnectionError)
         self.assertEqual(len(self.script.calls), 5)
@@ -84,27 +84,27 @@ class Calls(unittest.TestCase):
                      grpc.StatusCode.NOT_FOUND, grpc.StatusCode.ABORTED, grpc.StatusCode.UNKNOWN):
             self.script.calls.clear()
             self.script.outcomes = [Failure(code)]
-            with self.assertRaises(beamline.BeamlineError) as caught:
+            with self.assertRaises(beamline_client.BeamlineError) as caught:
                 self.client.generate("m", "hello")
             self.assertEqual(caught.exception.code, code)
             self.assertEqual(len(self.script.calls), 1)
 
     def test_exhausted_for_good_is_final(self):
         self.script.outcomes = [Failure(EXHAUSTED, "the model needs 9 GiB")]
-        with self.assertRaises(beamline.ResourceExhaustedError):
+        with self.assertRaises(beamline_client.ResourceExhaustedError):
             self.client.generate("m", "hello")
         self.assertEqual(len(self.script.calls), 1)
 
     def test_no_retries_when_told_so(self):
         self.script.outcomes = [Failure(UNAVAILABLE)]
-        with self.assertRaises(beamline.UnavailableError):
-            self.connected(retry=beamline.NO_RETRIES).generate("m", "hello")
+        with self.assertRaises(beamline_client.UnavailableError):
+            self.connected(retry=beamline_client.NO_RETRIES).generate("m", "hello")
         self.assertEqual(len(self.script.calls), 1)
 
     def test_retries_end_with_the_deadline(self):
         self.script.outcomes = [Failure(EXHAUSTED, retry_s=40)]
         begin = time.monotonic()
-        with self.assertRaises(beamline.ResourceExhaustedError) as caught:
+        with self.assertRaises(beamline_client.ResourceExhaustedError) as caught:
             self.client.generate("m", "hello", timeout=20)
         self.assertLess(time.monotonic() - begin, 15)  # it does not wait for what will not be
         self.assertEqual(caught.exception.retry_delay, 40)
@@ -113,14 +113,14 @@ class Calls(unittest.TestCase):
         self.script.outcomes = ["hang", "hang"]
         for client, timeout in ((self.connected(timeout=0.3), None), (self.client, 0.3)):
             begin = time.monotonic()
-            with self.assertRaises(beamline.DeadlineExceededError) as caught:
+            with self.assertRaises(beamline_client.DeadlineExceededError) as caught:
                 client.generate_stream("m", "a b", timeout=timeout).result()
             self.assertIsInstance(caught.exception, TimeoutError)
             self.assertLess(time.monotonic() - begin, 5)
 
     def test_server_that_comes_later_is_found(self):
         self.server.stop()
-        with self.assertRaises(beamline.UnavailableError):
+        with self.assertRaises(beamline_client.UnavailableError):
             self.client.tokenize("m", "x")
         later = Server(port=self.server.port)
         self.addCleanup(later.stop)
@@ -150,21 +150,21 @@ class Calls(unittest.TestCase):
         server = Server(credentials=grpc.ssl_server_credentials([(secret, public)], public, require_client_auth=True))
         self.addCleanup(server.stop)
         own = {"certificate": certificate, "key": key}
-        for settings in ({"credentials": grpc.ssl_channel_credentials(public, secret, public)}, {"tls": beamline.Tls(ca=certificate, **own)},
-                         {"tls": beamline.Tls(certificate, server_name="localhost", **own)}):
+        for settings in ({"credentials": grpc.ssl_channel_credentials(public, secret, public)}, {"tls": beamline_client.Tls(ca=certificate, **own)},
+                         {"tls": beamline_client.Tls(certificate, server_name="localhost", **own)}):
             client = self.make_client(server.address, timeout=20, **settings)
             self.addCleanup(client.close)
             self.assertEqual(client.generate("m", "secret").text, "SECRET")
-        for settings in ({}, {"tls": True}, {"tls": beamline.Tls(ca=certificate)},
-                         {"tls": beamline.Tls(ca=certificate, server_name="elsewhere", **own)}):
-            stranger = self.make_client(server.address, timeout=20, retry=beamline.NO_RETRIES, **settings)
+        for settings in ({}, {"tls": True}, {"tls": beamline_client.Tls(ca=certificate)},
+                         {"tls": beamline_client.Tls(ca=certificate, server_name="elsewhere", **own)}):
+            stranger = self.make_client(server.address, timeout=20, retry=beamline_client.NO_RETRIES, **settings)
             self.addCleanup(stranger.close)
-            with self.subTest(settings), self.assertRaises(beamline.UnavailableError):
+            with self.subTest(settings), self.assertRaises(beamline_client.UnavailableError):
                 stranger.generate("m", "secret")
         for error, settings in ((FileNotFoundError, {"ca": certificate + "x"}), (ValueError, {"ca": key}), (ValueError, {"key": key}),
                                 (ValueError, {"certificate": key, "key": certificate})):
             with self.subTest(settings), self.assertRaises(error):
-                self.make_client(server.address, tls=beamline.Tls(**settings))
+                self.make_client(server.address, tls=beamline_client.Tls(**settings))
         with self.assertRaisesRegex(ValueError, "tls and credentials are given"):
             self.make_client(server.address, tls=True, credentials=grpc.ssl_channel_credentials())
 
@@ -180,7 +180,7 @@ class Calls(unittest.TestCase):
     def test_stream_that_has_begun_is_not_made_again(self):
         self.script.outcomes = ["break"]
         stream, texts = self.client.generate_stream("m", "one two"), []
-        with self.assertRaises(beamline.UnavailableError):
+        with self.assertRaises(beamline_client.UnavailableError):
             for delta in stream:
                 texts.append(delta.text)
         self.assertEqual(texts, ["one"])
@@ -191,7 +191,7 @@ class Calls(unittest.TestCase):
 
     def test_stream_without_its_end_is_an_error(self):
         self.script.outcomes = ["no end"]
-        with self.assertRaises(beamline.DataLossError):
+        with self.assertRaises(beamline_client.DataLossError):
             self.client.generate_stream("m", "one two").result()
 
     def test_leaving_a_stream_cancels_it(self):
@@ -206,7 +206,7 @@ class Calls(unittest.TestCase):
         stream = self.client.generate_stream("m", "one two")
         next(stream)
         stream.cancel()
-        with self.assertRaises(beamline.CancelledError):
+        with self.assertRaises(beamline_client.CancelledError):
             next(stream)
         self.assertTrue(self.script.cancelled.wait(10))
         self.assertEqual(len(self.script.calls), 1)
@@ -216,7 +216,7 @@ class Calls(unittest.TestCase):
         stream = self.connected(timeout=None).generate_stream("m", "one two")
         begin = time.monotonic()
         threading.Timer(0.3, self.cancel_from_elsewhere, [stream]).start()
-        with self.assertRaises(beamline.CancelledError):
+        with self.assertRaises(beamline_client.CancelledError):
             next(stream)
         self.assertLess(time.monotonic() - begin, 5)
         self.assertEqual(len(self.script.calls), 1)
@@ -256,10 +256,10 @@ class Calls(unittest.TestCase):
         refusals = [Failure(grpc.StatusCode.INVALID_ARGUMENT)]
         self.script.fail_text = {"b": list(refusals)}
         answers = self.texts(["a", "b", "c"], return_exceptions=True)
-        self.assertEqual([answers[0], type(answers[1]), answers[2]], ["A", beamline.InvalidArgumentError, "C"])
+        self.assertEqual([answers[0], type(answers[1]), answers[2]], ["A", beamline_client.InvalidArgumentError, "C"])
         self.script.fail_text = {"b": list(refusals)}
         got = []
-        with self.assertRaises(beamline.InvalidArgumentError):
+        with self.assertRaises(beamline_client.InvalidArgumentError):
             for one in self.client.generate_many("m", ["a", "b", "c"]):
                 got.append(one.text)
         self.assertEqual(got, ["A"])
@@ -268,12 +268,12 @@ class Calls(unittest.TestCase):
         self.script.break_after = [1] + [0] * 20
         answers = self.texts(["a", "b", "c"], return_exceptions=True)
         self.assertEqual([answers[0], type(answers[1]), type(answers[2])],
-                         ["A", beamline.UnavailableError, beamline.UnavailableError])
+                         ["A", beamline_client.UnavailableError, beamline_client.UnavailableError])
         self.assertEqual(len(self.script.calls), 5)
         self.script.break_after = [0] * 20
         begin = self.script.calls.clear() or time.monotonic()
         answers = self.texts((f"w{number}" for number in range(2000)), return_exceptions=True)
-        self.assertEqual({type(answer) for answer in answers}, {beamline.UnavailableError})
+        self.assertEqual({type(answer) for answer in answers}, {beamline_client.UnavailableError})
         self.assertEqual(len(answers), 2000)
         self.assertEqual(len(self.script.calls), 5)
         self.assertLess(time.monotonic() - begin, 5)
@@ -293,8 +293,13 @@ class Calls(unittest.TestCase):
         with self.assertRaisesRegex(KeyError, "no more"):
             self.texts(source())
 
+    def test_a_prompt_that_is_wrong_has_its_place(self):
+        for one, named in ((5, r"prompts\[1\] is 5; accepted: a text"), ([1, "a"], r"prompts\[1\]\[1\] is 'a'; accepted: a whole number")):
+            with self.assertRaisesRegex(TypeError, f"^{named}"):
+                self.texts(["a", one])
+
     def test_requests_of_their_own(self):
-        request = beamline.generate_request("other", "b", greedy=True, request_id="mine")
+        request = beamline_client.generate_request("other", "b", greedy=True, request_id="mine")
         answers = list(self.client.generate_many("m", ["a", request], beam=2))
         self.assertEqual([(one.model, one.text, one.request_id) for one in answers], [("m", "A", ""), ("other", "B", "mine")])
         self.assertEqual([one.WhichOneof("decoding") for one in self.script.calls[0][1]], ["beam", "greedy"])
@@ -305,7 +310,7 @@ class Calls(unittest.TestCase):
         begin = time.monotonic()
         answers = list(client.generate_many("m", ["a", "b"], timeout=2, return_exceptions=True))
         self.assertEqual(answers[0].text, "A")
-        self.assertIsInstance(answers[1], (beamline.UnavailableError, beamline.DeadlineExceededError))
+        self.assertIsInstance(answers[1], (beamline_client.UnavailableError, beamline_client.DeadlineExceededError))
         self.assertLess(time.monotonic() - begin, 10)
 
     def test_timeout_of_the_client_does_not_end_what_may_be_endless(self):
@@ -350,9 +355,9 @@ class Calls(unittest.TestCase):
         answers = list(client.generate_many("m", ["a", "b" * 2000, "c", "d" * 3000], return_exceptions=True))
         self.assertEqual([answers[0].text, answers[2].text], ["A", "C"])
         for answer, size in ((answers[1], 2000), (answers[3], 3000)):
-            self.assertIsInstance(answer, beamline.ResourceExhaustedError)
+            self.assertIsInstance(answer, beamline_client.ResourceExhaustedError)
             self.assertRegex(answer.message, rf"the request has {str(size)[0]}0\d\d bytes; the server accepts at most 1000")
-        with self.assertRaises(beamline.ResourceExhaustedError):
+        with self.assertRaises(beamline_client.ResourceExhaustedError):
             client.generate("m", "b" * 2000)
         self.assertEqual([call for _, call in small.script.calls if not isinstance(call, list)], [])
 

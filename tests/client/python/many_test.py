@@ -4,11 +4,11 @@ import unittest
 
 import grpc
 
-from beamline import DeadlineExceededError, RetryPolicy, UnavailableError
-from beamline._many import Many
-from beamline.errors import from_status
-from beamline.retry import Deadline
-from beamline.v1 import inference_pb2 as pb
+from beamline_client import DeadlineExceededError, RetryPolicy, UnavailableError
+from beamline_client._many import Many
+from beamline_client.errors import from_status
+from beamline_client.retry import Deadline
+from beamline_client.v1 import inference_pb2 as pb
 from scripted_server import Failure
 
 POLICY = RetryPolicy(max_attempts=3, initial_backoff=1, multiplier=2, jitter=0)

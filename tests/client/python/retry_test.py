@@ -4,8 +4,8 @@ import unittest
 
 import grpc
 
-from beamline import BeamlineError, ResourceExhaustedError, RetryPolicy, UnavailableError
-from beamline.retry import Attempts, Deadline
+from beamline_client import BeamlineError, ResourceExhaustedError, RetryPolicy, UnavailableError
+from beamline_client.retry import Attempts, Deadline
 
 NO_JITTER = RetryPolicy(max_attempts=6, initial_backoff=1, multiplier=3, max_backoff=10, jitter=0)
 

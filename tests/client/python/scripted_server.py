@@ -7,9 +7,9 @@ from concurrent import futures
 import grpc
 from google.protobuf import any_pb2
 
-from beamline._protos import error_details_pb2, status_pb2
-from beamline.v1 import inference_pb2 as pb
-from beamline.v1 import inference_pb2_grpc, models_pb2, models_pb2_grpc
+from beamline_client._protos import error_details_pb2, status_pb2
+from beamline_client.v1 import inference_pb2 as pb
+from beamline_client.v1 import inference_pb2_grpc, models_pb2, models_pb2_grpc
 
 
 class Failure(Exception):

@@ -6,15 +6,15 @@ protobuf knows each message once in a process, so two packages must not both bri
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from beamline._protos import error_details_pb2, health_pb2, status_pb2
+    from beamline_client._protos import error_details_pb2, health_pb2, status_pb2
 else:
     try:
         from google.rpc import error_details_pb2, status_pb2  # googleapis-common-protos
     except ImportError:
-        from beamline._protos import error_details_pb2, status_pb2
+        from beamline_client._protos import error_details_pb2, status_pb2
     try:
         from grpc_health.v1 import health_pb2  # grpcio-health-checking
     except ImportError:
-        from beamline._protos import health_pb2
+        from beamline_client._protos import health_pb2
 
 __all__ = ["error_details_pb2", "health_pb2", "status_pb2"]

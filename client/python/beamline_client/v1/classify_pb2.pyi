@@ -1,5 +1,5 @@
 # Written by client/python/generate_stubs.py from proto/beamline/v1/classify.proto. Long because that is one file.
-from beamline.v1 import common_pb2 as _common_pb2
+from beamline_client.v1 import common_pb2 as _common_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor

@@ -10,8 +10,8 @@ from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Iterable, Iterator, TypeVar
 
-from beamline.v1 import inference_pb2 as pb
-from beamline.v1 import models_pb2
+from beamline_client.v1 import inference_pb2 as pb
+from beamline_client.v1 import models_pb2
 
 if TYPE_CHECKING:
     import numpy
@@ -374,7 +374,7 @@ def _numpy() -> Any:
     try:
         import numpy
     except ImportError:
-        raise ImportError("numpy is not installed; it comes with the package's extra: pip install 'beamline[numpy]'") from None
+        raise ImportError("numpy is not installed; it comes with the package's extra: pip install 'beamline-client[numpy]'") from None
     return numpy
 
 

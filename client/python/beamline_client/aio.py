@@ -1,8 +1,9 @@
-"""The clients for asyncio: what beamline.client has, awaited. A client belongs to the event loop of its first call."""
+"""The clients for asyncio: what beamline_client.client has, awaited. A client belongs to the event loop of its first call."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import (
     TYPE_CHECKING, Any, AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Literal, Sequence, TypeVar, Union,
     overload,
@@ -11,21 +12,22 @@ from typing import (
 import grpc
 import grpc.aio
 
-from beamline import _methods, requests, results, token_results
-from beamline._async_many import ManyCalls
-from beamline._base import ClientBase, PromptOrRequest, as_it_is, batches
-from beamline._methods import Method, RequestT, ResponseT
-from beamline._protos import health_pb2
-from beamline.errors import BeamlineError, CancelledError, DataLossError, NotFoundError, UnavailableError, from_call
-from beamline.options import ClassifyInput, Prompt
-from beamline.retry import Attempts, Deadline
-from beamline.v1 import inference_pb2 as pb
-from beamline.v1 import models_pb2
+from beamline_client import _methods, requests, results, token_results
+from beamline_client._async_many import ManyCalls
+from beamline_client._arguments import check_several, takes
+from beamline_client._base import ClientBase, PromptOrRequest, as_it_is, batches
+from beamline_client._methods import Method, RequestT, ResponseT
+from beamline_client._protos import health_pb2
+from beamline_client.errors import BeamlineError, CancelledError, DataLossError, NotFoundError, UnavailableError, from_call
+from beamline_client.options import (
+    ClassifyInput, ClassifyOptions, ClassifyTokensOptions, EncodeOptions, FillMaskOptions, GenerateOptions, ModelSettings, Prompt,
+)
+from beamline_client.retry import Attempts, Deadline
+from beamline_client.v1 import inference_pb2 as pb
+from beamline_client.v1 import models_pb2
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
-
-    from beamline.options import ClassifyOptions, ClassifyTokensOptions, EncodeOptions, FillMaskOptions, GenerateOptions, ModelSettings
 
 _T = TypeVar("_T")
 Source = Union[Iterable[_T], AsyncIterable[_T]]
@@ -35,7 +37,7 @@ class AsyncGenerationStream(AsyncIterator[results.Delta]):
     """An answer as it is written: iterate over its deltas, then await its ``result``.
 
     Leaving an ``async with`` block, ``aclose``, and cancelling the task that iterates end the call on the server too. After
-    ``cancel`` whoever iterates gets a beamline.CancelledError.
+    ``cancel`` whoever iterates gets a beamline_client.CancelledError.
     """
 
     def __init__(self, open_stream: Callable[..., Any], attempts: Attempts, deadline: Deadline) -> None:
@@ -133,11 +135,13 @@ class _AsyncClient(ClientBase):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
+    @takes()
     async def list_models(self, *, timeout: float | None = None) -> list[results.ModelInfo]:
         """What is served: every version of every model in every state."""
         answer = await self._call(_methods.LIST_MODELS, models_pb2.ListModelsRequest(), timeout)
         return [results.model_info(model) for model in answer.models]
 
+    @takes()
     async def get_model(self, name: str, *, timeout: float | None = None) -> results.ModelInfo:
         """A model by "NAME" or "NAME@VERSION". NotFoundError when there is none."""
         return results.model_info(await self._call(_methods.GET_MODEL, requests.get_model_request(name), timeout))
@@ -170,14 +174,16 @@ class AsyncClient(_AsyncClient):
             print((await client.generate("translate-en-de", "Hello", beam=4)).text)
 
     Every call takes ``timeout``, in seconds, retries included; ``math.inf``: no limit, whatever the client's own. Errors are
-    those of beamline.errors. Cancelling a task ends its call on the server too.
+    those of beamline_client.errors. Cancelling a task ends its call on the server too.
     """
 
+    @takes()
     async def health(self, model: str = "", *, timeout: float | None = None) -> bool:
         """Whether a model, or the server as a whole, can answer. NotFoundError when there is no such model."""
-        answer = await self._call(_methods.HEALTH, health_pb2.HealthCheckRequest(service=model), timeout)
+        answer = await self._call(_methods.HEALTH, requests.health_request(model), timeout)
         return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
 
+    @takes()
     async def wait_until_healthy(self, model: str = "", *, timeout: float | None = None) -> None:
         """Returns when ``health`` is True: also waits for a server that is not there yet, and for a model that is not loaded
         yet. Raises what stood in the way last when the timeout is over before, NotFoundError for a model, say."""
@@ -194,12 +200,14 @@ class AsyncClient(_AsyncClient):
                 raise error
             await asyncio.sleep(0.1)
 
+    @takes(GenerateOptions)
     async def generate(self, model: str, prompt: Prompt, *, timeout: float | None = None,
                        **options: Unpack[GenerateOptions]) -> results.Generation:
         """Continues a text, or translates it. Options: GenerateOptions."""
         request = requests.generate_request(model, prompt, **options)
         return results.generation(await self._call(_methods.GENERATE, request, timeout))
 
+    @takes(GenerateOptions)
     def generate_stream(self, model: str, prompt: Prompt, *, timeout: float | None = None,
                         **options: Unpack[GenerateOptions]) -> AsyncGenerationStream:
         """The same as it is written; not awaited itself. A timeout ends it with what there is and finish reason DEADLINE."""
@@ -219,6 +227,7 @@ class AsyncClient(_AsyncClient):
                       timeout: float | None = None,
                       **options: Unpack[GenerateOptions]) -> AsyncGenerator[results.Generation | BeamlineError, None]: ...
 
+    @takes(GenerateOptions)
     def generate_many(self, model: str, prompts: Source[PromptOrRequest], *, return_exceptions: bool = False,
                       timeout: float | None = None,
                       **options: Unpack[GenerateOptions]) -> AsyncGenerator[Any, None]:
@@ -226,15 +235,19 @@ class AsyncClient(_AsyncClient):
         async iterator, are asked for as answers are taken. A prompt may be a whole request (generate_request), which then says
         everything itself. With return_exceptions a prompt that fails has its error in its place, else the error is raised. The
         timeout is that of the whole; the client's own does not count."""
-        if isinstance(prompts, str):
-            raise TypeError("prompts is a str; accepted: several texts or lists of ids")
+        check_several("prompts", prompts, "several texts or lists of ids")
+        places = itertools.count()
 
         def request_of(one: PromptOrRequest) -> pb.GenerateRequest:
-            return one if isinstance(one, pb.GenerateRequest) else requests.generate_request(model, one, **options)
+            place = next(places)
+            if isinstance(one, pb.GenerateRequest):
+                return one
+            return requests.generate_request(model, requests.to_prompt(f"prompts[{place}]", one), **options)
 
         return self._many(_methods.GENERATE_MANY, prompts, request_of, Deadline(timeout), return_exceptions,
                           results.generation)
 
+    @takes(EncodeOptions)
     async def encode(self, model: str, inputs: Sequence[Prompt], *, batch_size: int = 64, timeout: float | None = None,
                      **options: Unpack[EncodeOptions]) -> results.Embeddings:
         """Embeds texts; ``.numpy()`` is [number of inputs, dimensions]. More than batch_size inputs go as several requests over
@@ -246,6 +259,7 @@ class AsyncClient(_AsyncClient):
         answers = self._many(_methods.ENCODE_MANY, parts, as_it_is, self._deadline(timeout), False, as_it_is)
         return results.embeddings([answer async for answer in answers])
 
+    @takes(EncodeOptions)
     async def encode_many(self, model: str, inputs: Iterable[Prompt], *, batch_size: int = 64, timeout: float | None = None,
                           **options: Unpack[EncodeOptions]) -> AsyncGenerator[results.Embedding, None]:
         """Embeds texts of any number, which are asked for as embeddings are taken, in their order. The timeout is that of the
@@ -260,30 +274,35 @@ class AsyncClient(_AsyncClient):
         finally:
             await answers.aclose()
 
+    @takes(ClassifyOptions)
     async def classify(self, model: str, inputs: Sequence[ClassifyInput], *, timeout: float | None = None,
                  **options: Unpack[ClassifyOptions]) -> results.Classifications:
         """The scores of a classifier's classes for each input: a text, a pair of texts or ids. Options: ClassifyOptions."""
         request = requests.classify_request(model, inputs, **options)
         return results.classifications(await self._call(_methods.CLASSIFY, request, timeout))
 
+    @takes(ClassifyOptions)
     async def rerank(self, model: str, query: str, documents: Sequence[str], *, timeout: float | None = None,
                **options: Unpack[ClassifyOptions]) -> results.Ranking:
         """How well each document answers a query, by a classifier with one class. Options: ClassifyOptions."""
         request = requests.rerank_request(model, query, documents, **options)
         return results.ranking(await self._call(_methods.RERANK, request, timeout))
 
+    @takes(ClassifyTokensOptions)
     async def classify_tokens(self, model: str, inputs: Sequence[str], *, timeout: float | None = None,
                              **options: Unpack[ClassifyTokensOptions]) -> token_results.TokenClassifications:
         """The classes of the tokens of texts, or with ``aggregation`` the entities that they make. Options: ClassifyTokensOptions."""
         request = requests.classify_tokens_request(model, inputs, **options)
         return token_results.token_classifications(await self._call(_methods.CLASSIFY_TOKENS, request, timeout))
 
+    @takes(FillMaskOptions)
     async def fill_mask(self, model: str, inputs: Sequence[str], *, timeout: float | None = None,
                        **options: Unpack[FillMaskOptions]) -> token_results.FilledTexts:
         """What is likely in place of the masked tokens of texts, which are spelled ModelInfo.mask_token. Options: FillMaskOptions."""
         request = requests.fill_mask_request(model, inputs, **options)
         return token_results.filled_texts(await self._call(_methods.FILL_MASK, request, timeout))
 
+    @takes()
     async def score(self, model: str, prompt: Prompt, continuations: Sequence[Prompt], *, per_token: bool = False,
                     priority: int | None = None, request_id: str | None = None, cache_salt: str | None = None,
                     source_language: str | None = None, target_language: str | None = None,
@@ -294,12 +313,14 @@ class AsyncClient(_AsyncClient):
                                          source_language=source_language, target_language=target_language)
         return results.scores(await self._call(_methods.SCORE, request, timeout))
 
+    @takes()
     async def tokenize(self, model: str, text: str, *, add_special_tokens: bool | None = None,
                        timeout: float | None = None) -> results.Tokens:
         """The tokens of a text, with their places in it."""
         request = requests.tokenize_request(model, text, add_special_tokens)
         return results.tokens(await self._call(_methods.TOKENIZE, request, timeout))
 
+    @takes()
     async def detokenize(self, model: str, ids: Sequence[int], *, skip_special_tokens: bool | None = None,
                          timeout: float | None = None) -> str:
         """The text of ids."""
@@ -329,18 +350,21 @@ class AsyncClient(_AsyncClient):
 class AsyncAdminClient(_AsyncClient):
     """Loads and unloads models: a client of the server's admin address (its settings admin_listen and model_root)."""
 
+    @takes(ModelSettings)
     async def load_model(self, name: str, *, folder: str | None = None, version: int | None = None,
                          timeout: float | None = None, **settings: Unpack[ModelSettings]) -> results.ModelInfo:
         """Returns when the model is ready. A load whose call ends early goes on. Settings: ModelSettings."""
         request = requests.load_model_request(name, folder, version, **settings)
         return results.model_info(await self._call(_methods.LOAD_MODEL, request, timeout))
 
+    @takes()
     async def unload_model(self, name: str, *, version: int | None = None, grace: float | None = None,
                            timeout: float | None = None) -> results.ModelInfo:
         """Returns when the model is gone, as it was. Running requests have ``grace`` seconds; None: as the server says."""
         request = requests.unload_model_request(name, version, grace)
         return results.model_info((await self._call(_methods.UNLOAD_MODEL, request, timeout)).model)
 
+    @takes()
     async def restart_replica(self, name: str, replica: int = 0, *, version: int | None = None, grace: float | None = None,
                               timeout: float | None = None) -> results.ModelInfo:
         """Returns when the replica is back. Its requests have ``grace`` seconds; None: as the server says."""

@@ -3,7 +3,7 @@
 """Client and server classes corresponding to protobuf-defined services."""
 import grpc
 
-from beamline.v1 import models_pb2 as beamline_dot_v1_dot_models__pb2
+from beamline_client.v1 import models_pb2 as beamline_dot_v1_dot_models__pb2
 
 
 class ModelsStub(object):

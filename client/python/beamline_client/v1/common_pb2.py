@@ -17,7 +17,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x62\x65\x61mline/v1/common.proto\x12\x0b\x62\x65\x61mline.v1\x1a\x1egoogle/protobuf/duration.proto\"\x17\n\x08TokenIds\x12\x0b\n\x03ids\x18\x01 \x03(\x05\"O\n\x05Usage\x12\x15\n\rprompt_tokens\x18\x01 \x01(\x05\x12\x15\n\rcached_tokens\x18\x02 \x01(\x05\x12\x18\n\x10generated_tokens\x18\x03 \x01(\x05\"\x8c\x01\n\x06Timing\x12(\n\x05queue\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12.\n\x0b\x66irst_token\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12(\n\x05total\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration*L\n\nTruncation\x12\x13\n\x0fTRUNCATION_NONE\x10\x00\x12\x14\n\x10TRUNCATION_RIGHT\x10\x01\x12\x13\n\x0fTRUNCATION_LEFT\x10\x02\x62\x06proto3')
 
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, globals())
-_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'beamline.v1.common_pb2', globals())
+_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'beamline_client.v1.common_pb2', globals())
 if _descriptor._USE_C_DESCRIPTORS == False:
 
   DESCRIPTOR._options = None

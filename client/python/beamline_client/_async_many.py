@@ -8,9 +8,9 @@ from typing import Any, AsyncGenerator, AsyncIterable, Callable, Iterable
 
 import grpc
 
-from beamline._many import Many
-from beamline.errors import BeamlineError, InternalError, UnavailableError, from_call
-from beamline.retry import Deadline, RetryPolicy
+from beamline_client._many import Many
+from beamline_client.errors import BeamlineError, InternalError, UnavailableError, from_call
+from beamline_client.retry import Deadline, RetryPolicy
 
 
 _LOST_STATUS = "Internal error from Core"

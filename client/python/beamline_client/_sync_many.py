@@ -8,9 +8,9 @@ from typing import Any, Callable, Generator, Iterable, Iterator
 
 import grpc
 
-from beamline._many import Many
-from beamline.errors import BeamlineError, from_call
-from beamline.retry import Deadline, RetryPolicy
+from beamline_client._many import Many
+from beamline_client.errors import BeamlineError, from_call
+from beamline_client.retry import Deadline, RetryPolicy
 
 _ASK, _END = object(), object()
 

@@ -12,8 +12,8 @@ import re
 from collections import deque
 from typing import Any, Generic, TypeVar, Union
 
-from beamline.errors import BeamlineError, ResourceExhaustedError, UnavailableError, from_status
-from beamline.retry import Attempts, Deadline, RetryPolicy
+from beamline_client.errors import BeamlineError, ResourceExhaustedError, UnavailableError, from_status
+from beamline_client.retry import Attempts, Deadline, RetryPolicy
 
 WINDOW = 512
 

@@ -1,4 +1,4 @@
-"""The client that waits for its answers. Its twin for asyncio is beamline.aio.AsyncClient."""
+"""The client that waits for its answers. Its twin for asyncio is beamline_client.aio.AsyncClient."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Literal, Se
 
 import grpc
 
-from beamline import _methods, requests, results, token_results
-from beamline._base import ClientBase, PromptOrRequest, as_it_is, batches
-from beamline._methods import Method, RequestT, ResponseT
-from beamline._protos import health_pb2
-from beamline._sync_many import ManyCalls
-from beamline.errors import BeamlineError, CancelledError, DataLossError, NotFoundError, UnavailableError, from_call
-from beamline.options import ClassifyInput, Prompt
-from beamline.retry import Attempts, Deadline
-from beamline.v1 import inference_pb2 as pb
-from beamline.v1 import models_pb2
+from beamline_client import _methods, requests, results, token_results
+from beamline_client._arguments import check_several, takes
+from beamline_client._base import ClientBase, PromptOrRequest, as_it_is, batches
+from beamline_client._methods import Method, RequestT, ResponseT
+from beamline_client._protos import health_pb2
+from beamline_client._sync_many import ManyCalls
+from beamline_client.errors import BeamlineError, CancelledError, DataLossError, NotFoundError, UnavailableError, from_call
+from beamline_client.options import (
+    ClassifyInput, ClassifyOptions, ClassifyTokensOptions, EncodeOptions, FillMaskOptions, GenerateOptions, ModelSettings, Prompt,
+)
+from beamline_client.retry import Attempts, Deadline
+from beamline_client.v1 import inference_pb2 as pb
+from beamline_client.v1 import models_pb2
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
-
-    from beamline.options import ClassifyOptions, ClassifyTokensOptions, EncodeOptions, FillMaskOptions, GenerateOptions, ModelSettings
 
 _ResultT = TypeVar("_ResultT")
 
@@ -123,11 +124,13 @@ class _SyncClient(ClientBase):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @takes()
     def list_models(self, *, timeout: float | None = None) -> list[results.ModelInfo]:
         """What is served: every version of every model in every state."""
         answer = self._call(_methods.LIST_MODELS, models_pb2.ListModelsRequest(), timeout)
         return [results.model_info(model) for model in answer.models]
 
+    @takes()
     def get_model(self, name: str, *, timeout: float | None = None) -> results.ModelInfo:
         """A model by "NAME" or "NAME@VERSION". NotFoundError when there is none."""
         return results.model_info(self._call(_methods.GET_MODEL, requests.get_model_request(name), timeout))
@@ -160,14 +163,16 @@ class Client(_SyncClient):
             print(client.generate("translate-en-de", "Hello", beam=4).text)
 
     Every call takes ``timeout``, in seconds, retries included; ``math.inf``: no limit, whatever the client's own. Errors are
-    those of beamline.errors. Thread safe.
+    those of beamline_client.errors. Thread safe.
     """
 
+    @takes()
     def health(self, model: str = "", *, timeout: float | None = None) -> bool:
         """Whether a model, or the server as a whole, can answer. NotFoundError when there is no such model."""
-        answer = self._call(_methods.HEALTH, health_pb2.HealthCheckRequest(service=model), timeout)
+        answer = self._call(_methods.HEALTH, requests.health_request(model), timeout)
         return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
 
+    @takes()
     def wait_until_healthy(self, model: str = "", *, timeout: float | None = None) -> None:
         """Returns when ``health`` is True: also waits for a server that is not there yet, and for a model that is not loaded
         yet. Raises what stood in the way last when the timeout is over before, NotFoundError for a model, say."""
@@ -184,12 +189,14 @@ class Client(_SyncClient):
                 raise error
             time.sleep(0.1)
 
+    @takes(GenerateOptions)
     def generate(self, model: str, prompt: Prompt, *, timeout: float | None = None,
                  **options: Unpack[GenerateOptions]) -> results.Generation:
         """Continues a text, or translates it. Options: GenerateOptions."""
         request = requests.generate_request(model, prompt, **options)
         return results.generation(self._call(_methods.GENERATE, request, timeout))
 
+    @takes(GenerateOptions)
     def generate_stream(self, model: str, prompt: Prompt, *, timeout: float | None = None,
                         **options: Unpack[GenerateOptions]) -> GenerationStream:
         """The same as it is written. A timeout ends it with what there is and finish reason DEADLINE."""
@@ -208,6 +215,7 @@ class Client(_SyncClient):
                       timeout: float | None = None,
                       **options: Unpack[GenerateOptions]) -> Iterator[results.Generation | BeamlineError]: ...
 
+    @takes(GenerateOptions)
     def generate_many(self, model: str, prompts: Iterable[PromptOrRequest], *, return_exceptions: bool = False,
                       timeout: float | None = None,
                       **options: Unpack[GenerateOptions]) -> Iterator[results.Generation | BeamlineError]:
@@ -215,12 +223,13 @@ class Client(_SyncClient):
         are taken. A prompt may be a whole request (generate_request), which then says everything itself. With
         return_exceptions a prompt that fails has its error in its place, else the error is raised. The timeout is that of the
         whole; the client's own does not count."""
-        if isinstance(prompts, str):
-            raise TypeError("prompts is a str; accepted: several texts or lists of ids")
-        numbered = (one if isinstance(one, pb.GenerateRequest) else requests.generate_request(model, one, **options)
-                    for one in prompts)
+        check_several("prompts", prompts, "several texts or lists of ids")
+        numbered = (one if isinstance(one, pb.GenerateRequest)
+                    else requests.generate_request(model, requests.to_prompt(f"prompts[{place}]", one), **options)
+                    for place, one in enumerate(prompts))
         return self._many(_methods.GENERATE_MANY, numbered, Deadline(timeout), return_exceptions, results.generation)
 
+    @takes(EncodeOptions)
     def encode(self, model: str, inputs: Sequence[Prompt], *, batch_size: int = 64, timeout: float | None = None,
                **options: Unpack[EncodeOptions]) -> results.Embeddings:
         """Embeds texts; ``.numpy()`` is [number of inputs, dimensions]. More than batch_size inputs go as several requests over
@@ -232,6 +241,7 @@ class Client(_SyncClient):
         answers = self._many(_methods.ENCODE_MANY, parts, self._deadline(timeout), False, as_it_is)
         return results.embeddings(list(answers))
 
+    @takes(EncodeOptions)
     def encode_many(self, model: str, inputs: Iterable[Prompt], *, batch_size: int = 64, timeout: float | None = None,
                     **options: Unpack[EncodeOptions]) -> Iterator[results.Embedding]:
         """Embeds texts of any number, which are asked for as embeddings are taken, in their order. The timeout is that of the
@@ -240,30 +250,35 @@ class Client(_SyncClient):
         answers: Iterator[pb.EncodeResponse] = self._many(_methods.ENCODE_MANY, parts, Deadline(timeout), False, as_it_is)
         return (results.embedding(one) for answer in answers for one in answer.embeddings)
 
+    @takes(ClassifyOptions)
     def classify(self, model: str, inputs: Sequence[ClassifyInput], *, timeout: float | None = None,
                  **options: Unpack[ClassifyOptions]) -> results.Classifications:
         """The scores of a classifier's classes for each input: a text, a pair of texts or ids. Options: ClassifyOptions."""
         request = requests.classify_request(model, inputs, **options)
         return results.classifications(self._call(_methods.CLASSIFY, request, timeout))
 
+    @takes(ClassifyOptions)
     def rerank(self, model: str, query: str, documents: Sequence[str], *, timeout: float | None = None,
                **options: Unpack[ClassifyOptions]) -> results.Ranking:
         """How well each document answers a query, by a classifier with one class. Options: ClassifyOptions."""
         request = requests.rerank_request(model, query, documents, **options)
         return results.ranking(self._call(_methods.RERANK, request, timeout))
 
+    @takes(ClassifyTokensOptions)
     def classify_tokens(self, model: str, inputs: Sequence[str], *, timeout: float | None = None,
                        **options: Unpack[ClassifyTokensOptions]) -> token_results.TokenClassifications:
         """The classes of the tokens of texts, or with ``aggregation`` the entities that they make. Options: ClassifyTokensOptions."""
         request = requests.classify_tokens_request(model, inputs, **options)
         return token_results.token_classifications(self._call(_methods.CLASSIFY_TOKENS, request, timeout))
 
+    @takes(FillMaskOptions)
     def fill_mask(self, model: str, inputs: Sequence[str], *, timeout: float | None = None,
                  **options: Unpack[FillMaskOptions]) -> token_results.FilledTexts:
         """What is likely in place of the masked tokens of texts, which are spelled ModelInfo.mask_token. Options: FillMaskOptions."""
         request = requests.fill_mask_request(model, inputs, **options)
         return token_results.filled_texts(self._call(_methods.FILL_MASK, request, timeout))
 
+    @takes()
     def score(self, model: str, prompt: Prompt, continuations: Sequence[Prompt], *, per_token: bool = False,
               priority: int | None = None, request_id: str | None = None, cache_salt: str | None = None,
               source_language: str | None = None, target_language: str | None = None,
@@ -274,12 +289,14 @@ class Client(_SyncClient):
                                          source_language=source_language, target_language=target_language)
         return results.scores(self._call(_methods.SCORE, request, timeout))
 
+    @takes()
     def tokenize(self, model: str, text: str, *, add_special_tokens: bool | None = None,
                  timeout: float | None = None) -> results.Tokens:
         """The tokens of a text, with their places in it."""
         request = requests.tokenize_request(model, text, add_special_tokens)
         return results.tokens(self._call(_methods.TOKENIZE, request, timeout))
 
+    @takes()
     def detokenize(self, model: str, ids: Sequence[int], *, skip_special_tokens: bool | None = None,
                    timeout: float | None = None) -> str:
         """The text of ids."""
@@ -306,18 +323,21 @@ class Client(_SyncClient):
 class AdminClient(_SyncClient):
     """Loads and unloads models: a client of the server's admin address (its settings admin_listen and model_root)."""
 
+    @takes(ModelSettings)
     def load_model(self, name: str, *, folder: str | None = None, version: int | None = None, timeout: float | None = None,
                    **settings: Unpack[ModelSettings]) -> results.ModelInfo:
         """Returns when the model is ready. A load whose call ends early goes on. Settings: ModelSettings."""
         request = requests.load_model_request(name, folder, version, **settings)
         return results.model_info(self._call(_methods.LOAD_MODEL, request, timeout))
 
+    @takes()
     def unload_model(self, name: str, *, version: int | None = None, grace: float | None = None,
                      timeout: float | None = None) -> results.ModelInfo:
         """Returns when the model is gone, as it was. Running requests have ``grace`` seconds; None: as the server says."""
         request = requests.unload_model_request(name, version, grace)
         return results.model_info(self._call(_methods.UNLOAD_MODEL, request, timeout).model)
 
+    @takes()
     def restart_replica(self, name: str, replica: int = 0, *, version: int | None = None, grace: float | None = None,
                         timeout: float | None = None) -> results.ModelInfo:
         """Returns when the replica is back. Its requests have ``grace`` seconds; None: as the server says."""

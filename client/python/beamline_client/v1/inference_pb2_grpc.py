@@ -3,8 +3,8 @@
 """Client and server classes corresponding to protobuf-defined services."""
 import grpc
 
-from beamline.v1 import classify_pb2 as beamline_dot_v1_dot_classify__pb2
-from beamline.v1 import inference_pb2 as beamline_dot_v1_dot_inference__pb2
+from beamline_client.v1 import classify_pb2 as beamline_dot_v1_dot_classify__pb2
+from beamline_client.v1 import inference_pb2 as beamline_dot_v1_dot_inference__pb2
 
 
 class InferenceStub(object):

@@ -6,14 +6,15 @@ import os
 import re
 import threading
 from dataclasses import dataclass
-from typing import Any, Iterable, Iterator, Sequence, TypeVar, Union
+from typing import Any, Iterable, Iterator, Mapping, Sequence, TypeVar, Union
 
 import grpc
 
-from beamline._methods import Method
-from beamline.options import Prompt
-from beamline.retry import Deadline, RetryPolicy
-from beamline.v1 import inference_pb2 as pb
+from beamline_client._arguments import check_number, check_several, check_text, shown, takes
+from beamline_client._methods import Method
+from beamline_client.options import Prompt
+from beamline_client.retry import Deadline, RetryPolicy
+from beamline_client.v1 import inference_pb2 as pb
 
 ADDRESS_VARIABLE = "BEAMLINE_ADDRESS"
 DEFAULT_ADDRESS = "localhost:50051"
@@ -56,10 +57,13 @@ class ClientBase:
     ``metadata``: sent with each call. ``max_message_bytes``: largest answer. ``channel_options``: gRPC's own, on top.
     """
 
+    @takes()
     def __init__(self, address: str | None = None, *, timeout: float | None = None, retry: RetryPolicy = RetryPolicy(),
-                 tls: bool | Tls = False, credentials: Any = None, token: str | None = None, client_id: str | None = None, metadata: Sequence[tuple[str, str]] = (),
+                 tls: bool | Tls = False, credentials: Any = None, token: str | None = None, client_id: str | None = None,
+                 metadata: Sequence[tuple[str, str]] = (),
                  max_message_bytes: int = 64 << 20, channel_options: Sequence[tuple[str, Any]] = ()) -> None:
         Deadline(timeout)  # checks it
+        _check_settings(address, retry, tls, token, client_id, max_message_bytes)
         self._address = check_address(address or os.environ.get(ADDRESS_VARIABLE) or DEFAULT_ADDRESS)
         self._timeout = timeout
         self._retry = retry
@@ -67,7 +71,7 @@ class ClientBase:
             raise ValueError("tls and credentials are given; accepted: one of them")
         self._credentials = (Tls() if tls is True else tls).credentials() if tls else credentials
         server_name = tls.server_name if isinstance(tls, Tls) else None
-        self._metadata = tuple(metadata) + ((("x-client-id", client_id),) if client_id else ())
+        self._metadata = _pairs("metadata", metadata) + ((("x-client-id", client_id),) if client_id else ())
         if token is not None:
             if not re.fullmatch(r"[!-~]+", token):
                 raise ValueError("token is no word of ASCII")
@@ -78,7 +82,7 @@ class ClientBase:
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.max_reconnect_backoff_ms", 5000),
             *([("grpc.ssl_target_name_override", server_name)] if server_name else []),
-            *channel_options,
+            *_pairs("channel_options", channel_options),
         ]
         self._channel: Any = None
         self._lock = threading.Lock()
@@ -105,6 +109,30 @@ class ClientBase:
         return Deadline(self._timeout if timeout is None else timeout)
 
 
+def _check_settings(address: Any, retry: Any, tls: Any, token: Any, client_id: Any, max_message_bytes: Any) -> None:
+    """Of a client. A token is no part of an error."""
+    if not isinstance(retry, RetryPolicy):
+        raise TypeError(f"retry is {shown(retry)}; accepted: a RetryPolicy, as RetryPolicy(max_attempts=3), or NO_RETRIES")
+    if tls is not None and not isinstance(tls, (bool, Tls)):
+        raise TypeError(f"tls is {shown(tls)}; accepted: True, False, or Tls(ca=...)")
+    if token is not None and not isinstance(token, str):
+        raise TypeError(f"token is of type {type(token).__name__}; accepted: a text")
+    for name, text in (("address", address), ("client_id", client_id)):
+        if text is not None:
+            check_text(name, text)
+    check_number("max_message_bytes", max_message_bytes, -1, 2**31 - 1, whole=True)
+
+
+def _pairs(name: str, values: Any) -> tuple[tuple[str, Any], ...]:
+    accepted = f"{name} is {shown(values)}; accepted: pairs, as [('key', 'value')]"
+    if isinstance(values, (str, Mapping)) or not isinstance(values, Iterable):
+        raise TypeError(accepted)
+    pairs = tuple(values)
+    if any(not isinstance(pair, (tuple, list)) or len(pair) != 2 or not isinstance(pair[0], str) for pair in pairs):
+        raise TypeError(accepted)
+    return pairs
+
+
 def _pem(path: _Path | None, kind: str) -> bytes | None:
     if path is None:
         return None
@@ -117,6 +145,7 @@ def _pem(path: _Path | None, kind: str) -> bytes | None:
 
 def check_address(address: str) -> str:
     """gRPC itself takes port 443 where there is none."""
+    check_text("address", address)
     host_port = re.sub(r"^(dns:(//[^/]*/)?|ipv[46]:)", "", address)
     matches = [re.fullmatch(r"(\[[^][ /]+\]|[^][:/ ]+):(\d{1,5})", one) for one in host_port.split(",")]
     if re.match(r"(unix|unix-abstract|xds|vsock|passthrough):.", address) or all(
@@ -127,10 +156,8 @@ def check_address(address: str) -> str:
 
 def batches(inputs: Iterable[Prompt], batch_size: int) -> Iterator[list[Prompt]]:
     """The inputs a few at a time: at most batch_size, and no more bytes than a server surely receives."""
-    if isinstance(inputs, str):
-        raise TypeError("inputs is a str; accepted: several texts or lists of ids")
-    if not 1 <= batch_size <= MAX_BATCH_SIZE:
-        raise ValueError(f"batch_size is {batch_size!r}; accepted: 1 to {MAX_BATCH_SIZE}")
+    check_several("inputs", inputs, "several texts or lists of ids")
+    check_number("batch_size", batch_size, 1, MAX_BATCH_SIZE, whole=True)
     return _batches(inputs, batch_size)
 
 

@@ -8,9 +8,9 @@ from typing import Any, Callable, Generic, TypeVar
 
 from google.protobuf.message import Message
 
-from beamline._protos import health_pb2
-from beamline.v1 import inference_pb2 as pb
-from beamline.v1 import models_pb2
+from beamline_client._protos import health_pb2
+from beamline_client.v1 import inference_pb2 as pb
+from beamline_client.v1 import models_pb2
 
 RequestT = TypeVar("RequestT", bound=Message)
 ResponseT = TypeVar("ResponseT", bound=Message)

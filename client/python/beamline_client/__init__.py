@@ -1,33 +1,33 @@
 """Clients of Beamline, an inference server for Hugging Face checkpoints.
 
-    from beamline import Client
+    from beamline_client import Client
 
     client = Client("localhost:50051")
     print(client.generate("translate-en-de", "Hello", beam=4).text)
 
 ``Client`` waits for its answers, ``AsyncClient`` is for asyncio; ``AdminClient`` and ``AsyncAdminClient`` load and unload models.
-The contract itself, message by message, is in ``beamline.v1``.
+The contract itself, message by message, is in ``beamline_client.v1``.
 """
 
-from beamline._base import Tls
-from beamline._version import __version__
-from beamline.aio import AsyncAdminClient, AsyncClient, AsyncGenerationStream
-from beamline.client import AdminClient, Client, GenerationStream
-from beamline.errors import (
+from beamline_client._base import Tls
+from beamline_client._version import __version__
+from beamline_client.aio import AsyncAdminClient, AsyncClient, AsyncGenerationStream
+from beamline_client.client import AdminClient, Client, GenerationStream
+from beamline_client.errors import (
     AlreadyExistsError, BeamlineError, CancelledError, DataLossError, DeadlineExceededError, FailedPreconditionError,
     FieldViolation, InternalError, InvalidArgumentError, NotFoundError, OutOfRangeError, PermissionDeniedError,
     ResourceExhaustedError, UnauthenticatedError, UnavailableError, UnimplementedError,
 )
-from beamline.options import Chat, ClassifyInput, ClassifyOptions, ClassifyTokensOptions, EncodeOptions, FillMaskOptions, GenerateOptions, ModelSettings, Prompt
-from beamline.requests import generate_request
-from beamline.results import (
+from beamline_client.options import Chat, ClassifyInput, ClassifyOptions, ClassifyTokensOptions, EncodeOptions, FillMaskOptions, GenerateOptions, ModelSettings, Prompt
+from beamline_client.requests import generate_request
+from beamline_client.results import (
     Classification, Classifications, ClassScore, ContinuationScore, DataType, Delta, Embedding, Embeddings, FinishReason, GeneratedSequence, Generation, Memory, ModelInfo,
     ModelState, PositionLogprobs, RankedDocument, Ranking, Replica, ReplicaState, Scores, Task, Timing, Token, TokenizerInfo, TokenLogprob, Tokens, Usage,
 )
-from beamline.token_results import (
+from beamline_client.token_results import (
     ClassifiedToken, Entity, FilledMask, FilledText, FilledTexts, MaskFill, TokenClassification, TokenClassifications,
 )
-from beamline.retry import NO_RETRIES, RetryPolicy
+from beamline_client.retry import NO_RETRIES, RetryPolicy
 
 __all__ = [
     "NO_RETRIES", "AdminClient", "AlreadyExistsError", "AsyncAdminClient", "AsyncClient", "AsyncGenerationStream",

@@ -9,7 +9,8 @@ from typing import Callable
 
 import grpc
 
-from beamline.errors import BeamlineError
+from beamline_client._arguments import check_number, shown
+from beamline_client.errors import BeamlineError
 
 RETRYABLE_CODES = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED})
 _LONGEST_TIMEOUT = 100 * 365 * 86400.0  # a longer one is none
@@ -36,11 +37,10 @@ class RetryPolicy:
     """Numbers of [0, 1)."""
 
     def __post_init__(self) -> None:
-        for name, low, high in (("max_attempts", 1, 1000), ("initial_backoff", 0, 3600), ("multiplier", 1, 100),
+        check_number("max_attempts", self.max_attempts, 1, 1000, whole=True)
+        for name, low, high in (("initial_backoff", 0, 3600), ("multiplier", 1, 100),
                                 ("max_backoff", 0, 3600), ("jitter", 0, 10), ("max_server_delay", 0, 86400)):
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise ValueError(f"{name} is {value!r}; accepted: {low} to {high}")
+            check_number(name, getattr(self, name), low, high)
 
     def delay(self, error: BeamlineError, num_failures: int) -> float | None:
         """Seconds to wait after this error, the num_failures-th of the call; None: the error is the call's."""
@@ -70,8 +70,8 @@ class Deadline:
     """When a call must be over."""
 
     def __init__(self, timeout: float | None) -> None:
-        if timeout is not None and (not isinstance(timeout, (int, float)) or not timeout > 0):
-            raise ValueError(f"timeout is {timeout!r}; accepted: more than 0 seconds, or None for no limit")
+        if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0):
+            raise ValueError(f"timeout is {shown(timeout)}; accepted: more than 0 seconds, or None for no limit")
         self._end = None if timeout is None or timeout > _LONGEST_TIMEOUT else time.monotonic() + timeout
 
     def remaining(self) -> float | None:

@@ -1,39 +1,39 @@
 # Written by client/python/generate_stubs.py from proto/beamline/v1/inference.proto. Long because that is one file.
-from beamline.v1 import classify_pb2 as _classify_pb2
-from beamline.v1 import common_pb2 as _common_pb2
-from beamline._protos import status_pb2 as _status_pb2
+from beamline_client.v1 import classify_pb2 as _classify_pb2
+from beamline_client.v1 import common_pb2 as _common_pb2
+from beamline_client._protos import status_pb2 as _status_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
-from beamline.v1.classify_pb2 import TextPair as TextPair
-from beamline.v1.classify_pb2 import ClassifyInput as ClassifyInput
-from beamline.v1.classify_pb2 import ClassifyRequest as ClassifyRequest
-from beamline.v1.classify_pb2 import ClassScore as ClassScore
-from beamline.v1.classify_pb2 import Classification as Classification
-from beamline.v1.classify_pb2 import ClassifyResponse as ClassifyResponse
-from beamline.v1.classify_pb2 import RerankRequest as RerankRequest
-from beamline.v1.classify_pb2 import RankedDocument as RankedDocument
-from beamline.v1.classify_pb2 import RerankResponse as RerankResponse
-from beamline.v1.classify_pb2 import LabelList as LabelList
-from beamline.v1.classify_pb2 import ClassifyTokensRequest as ClassifyTokensRequest
-from beamline.v1.classify_pb2 import ClassifiedToken as ClassifiedToken
-from beamline.v1.classify_pb2 import Entity as Entity
-from beamline.v1.classify_pb2 import TokenClassification as TokenClassification
-from beamline.v1.classify_pb2 import ClassifyTokensResponse as ClassifyTokensResponse
-from beamline.v1.classify_pb2 import FillMaskRequest as FillMaskRequest
-from beamline.v1.classify_pb2 import MaskFill as MaskFill
-from beamline.v1.classify_pb2 import FilledMask as FilledMask
-from beamline.v1.classify_pb2 import FilledText as FilledText
-from beamline.v1.classify_pb2 import FillMaskResponse as FillMaskResponse
-from beamline.v1.classify_pb2 import ScoreFunction as ScoreFunction
-from beamline.v1.classify_pb2 import Aggregation as Aggregation
-from beamline.v1.common_pb2 import TokenIds as TokenIds
-from beamline.v1.common_pb2 import Usage as Usage
-from beamline.v1.common_pb2 import Timing as Timing
-from beamline.v1.common_pb2 import Truncation as Truncation
+from beamline_client.v1.classify_pb2 import TextPair as TextPair
+from beamline_client.v1.classify_pb2 import ClassifyInput as ClassifyInput
+from beamline_client.v1.classify_pb2 import ClassifyRequest as ClassifyRequest
+from beamline_client.v1.classify_pb2 import ClassScore as ClassScore
+from beamline_client.v1.classify_pb2 import Classification as Classification
+from beamline_client.v1.classify_pb2 import ClassifyResponse as ClassifyResponse
+from beamline_client.v1.classify_pb2 import RerankRequest as RerankRequest
+from beamline_client.v1.classify_pb2 import RankedDocument as RankedDocument
+from beamline_client.v1.classify_pb2 import RerankResponse as RerankResponse
+from beamline_client.v1.classify_pb2 import LabelList as LabelList
+from beamline_client.v1.classify_pb2 import ClassifyTokensRequest as ClassifyTokensRequest
+from beamline_client.v1.classify_pb2 import ClassifiedToken as ClassifiedToken
+from beamline_client.v1.classify_pb2 import Entity as Entity
+from beamline_client.v1.classify_pb2 import TokenClassification as TokenClassification
+from beamline_client.v1.classify_pb2 import ClassifyTokensResponse as ClassifyTokensResponse
+from beamline_client.v1.classify_pb2 import FillMaskRequest as FillMaskRequest
+from beamline_client.v1.classify_pb2 import MaskFill as MaskFill
+from beamline_client.v1.classify_pb2 import FilledMask as FilledMask
+from beamline_client.v1.classify_pb2 import FilledText as FilledText
+from beamline_client.v1.classify_pb2 import FillMaskResponse as FillMaskResponse
+from beamline_client.v1.classify_pb2 import ScoreFunction as ScoreFunction
+from beamline_client.v1.classify_pb2 import Aggregation as Aggregation
+from beamline_client.v1.common_pb2 import TokenIds as TokenIds
+from beamline_client.v1.common_pb2 import Usage as Usage
+from beamline_client.v1.common_pb2 import Timing as Timing
+from beamline_client.v1.common_pb2 import Truncation as Truncation
 AGGREGATION_AVERAGE: _classify_pb2.Aggregation
 AGGREGATION_FIRST: _classify_pb2.Aggregation
 AGGREGATION_MAX: _classify_pb2.Aggregation

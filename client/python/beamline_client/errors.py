@@ -8,7 +8,7 @@ from typing import Any, Iterable
 
 import grpc
 
-from beamline._protos import error_details_pb2, status_pb2
+from beamline_client._protos import error_details_pb2, status_pb2
 
 _DETAILS_KEY = "grpc-status-details-bin"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Iterator
 
-from beamline.results import ClassScore, Timing, Usage, timing_of, usage_of
-from beamline.v1 import inference_pb2 as pb
+from beamline_client.results import ClassScore, Timing, Usage, timing_of, usage_of
+from beamline_client.v1 import inference_pb2 as pb
 
 
 @dataclass(frozen=True)
