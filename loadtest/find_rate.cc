@@ -65,8 +65,10 @@ class Searcher {
       if (!rate) break;
       const double duration_s =
           std::max(flags_.run.duration_s, static_cast<double>(flags_.min_requests) / *rate);
-      const double left_s =
-          flags_.max_time_s - Elapsed() - flags_.settle_s - flags_.run.warmup_s - duration_s;
+      const double rest_s = report_.probes.empty() ? 0 : flags_.settle_s;
+      const double probe_s = rest_s + flags_.run.warmup_s + duration_s;
+      if (report_.probes.empty()) report_.first_probe_s = probe_s;
+      const double left_s = flags_.max_time_s - Elapsed() - probe_s;
       if (left_s < 0) {
         report_.end = SearchEnd::kOutOfTime;
         break;
@@ -191,6 +193,7 @@ absl::StatusOr<bool> FindRate(const FindRateFlags& flags, const std::string& com
   Print(FormatSearch(report));
   if (absl::Status written = WriteFiles(flags.run, report); !written.ok()) return written;
   if (!searched.ok()) return searched;
+  if (!report.HasVerdict()) return absl::FailedPreconditionError(report.Conclusion());
   return report.Highest().has_value();
 }
 

@@ -195,7 +195,8 @@ absl::StatusOr<Load> PrepareLoad(const RunFlags& given) {
   if (!channel.ok()) return channel.status();
   auto models = ListModels(*channel);
   if (!models.ok()) return models.status();
-  load.models = *std::move(models);
+  load.models.assign(models->models().begin(), models->models().end());
+  load.server_version = models->server_version();
   absl::Status status = ResolveModels(load.models, load.workload);
   if (status.ok()) status = PrepareTrace(load);
   return status.ok() ? absl::StatusOr<Load>(std::move(load)) : status;
@@ -280,16 +281,20 @@ LoadDescription DescribeLoad(const Load& load) {
 }
 
 Environment DescribeEnvironment(const Load& load, const std::string& command) {
-  Environment environment{.date = UtcDate(),
-                          .command = command,
-                          .versions = {{"beamline", std::string(ThisBuild().version)},
-                                       {"revision", std::string(ThisBuild().revision)},
-                                       {"build", std::string(ThisBuild().build_type)},
-                                       {"grpc", grpc::Version()},
-                                       {"protobuf", std::to_string(GOOGLE_PROTOBUF_VERSION)},
-                                       {"compiler", __VERSION__}},
-                          .machine = DescribeMachine(),
-                          .target = load.flags.target};
+  Environment environment{
+      .date = UtcDate(),
+      .command = command,
+      .versions = {{"beamline", std::string(ThisBuild().version)},
+                   {"revision", std::string(ThisBuild().revision)},
+                   {"build", std::string(ThisBuild().build_type)},
+                   {"grpc", grpc::Version()},
+                   {"protobuf", fmt::format("{}.{}.{}", GOOGLE_PROTOBUF_VERSION / 1'000'000,
+                                            GOOGLE_PROTOBUF_VERSION / 1000 % 1000,
+                                            GOOGLE_PROTOBUF_VERSION % 1000)},
+                   {"compiler", __VERSION__}},
+      .machine = DescribeMachine(),
+      .target = load.flags.target,
+      .server_version = load.server_version};
   for (const v1::Model& model : load.models) environment.models.push_back(DescribeModel(model));
   return environment;
 }

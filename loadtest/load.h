@@ -28,6 +28,7 @@ struct Load {
   Workload workload;
   TrafficOptions options;
   std::vector<v1::Model> models;
+  std::string server_version;
   std::shared_ptr<const Trace> trace;  // absent without --trace
   int64_t num_clipped = 0;             // of the trace's requests
 };

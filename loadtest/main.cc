@@ -1,4 +1,5 @@
 // beamline-loadtest: loads a Beamline server and measures what its clients would see.
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,7 +23,8 @@
 namespace beamline::loadtest {
 namespace {
 
-// Exit codes: 0 all is well, 1 requests failed or answers differed, 2 the test could not be run.
+// Exit codes: 0 all is well, 1 requests failed, answers differed, no rate holds or a result is
+// worse, 2 the test could not be run or measured nothing.
 constexpr int kCannotRun = 2;
 
 int Complain(const absl::Status& status) {
@@ -48,7 +50,7 @@ std::string Quoted(const std::string& argument) {
   return quoted + "'";
 }
 
-int Compare(const CompareFlags& flags) {
+int CompareResults(const CompareFlags& flags) {
   if (!flags.plot_file.empty()) {
     if (const absl::Status status = CheckPlotPath(flags.plot_file); !status.ok()) {
       return Complain(status);
@@ -60,18 +62,30 @@ int Compare(const CompareFlags& flags) {
     if (!result.ok()) return Complain(result.status());
     results.push_back(*std::move(result));
   }
-  Print(FormatComparison(results));
-  if (flags.plot_file.empty()) return End(0);
-  const absl::Status written = WritePlot(results, flags.plot_file);
-  return written.ok() ? End(0) : Complain(written);
+  std::optional<double> threshold;
+  if (flags.threshold_percent) threshold = *flags.threshold_percent / 100;
+  if (threshold && results.size() < 2) {
+    return Complain(absl::InvalidArgumentError(
+        "--threshold is given, and one result; accepted: two results or more"));
+  }
+  const Comparison comparison = Compare(results, threshold);
+  Print(comparison.text);
+  if (!flags.plot_file.empty()) {
+    const absl::Status written = WritePlot(results, flags.plot_file);
+    if (!written.ok()) return Complain(written);
+  }
+  return End(comparison.is_worse ? 1 : 0);
 }
 
 std::vector<ManualSection> Manual() {
   return {{"Exit status",
-           {"0: All is well.", "1: Requests failed, or answers differed.",
-            "2: The test could not be run: a wrong command line, a server that does not answer, a "
-            "file that cannot be written, limits of threads or open files (ulimit -u, ulimit -n) "
-            "that leave no room for it."}},
+           {"0: All is well.",
+            "1: Requests failed, answers differed, no rate holds, or a result is worse by more "
+            "than --threshold.",
+            "2: The test could not be run, or measured nothing: a wrong command line, a server "
+            "that does not answer, a file that cannot be written, a search whose --max-time ends "
+            "before its first probe, limits of threads or open files (ulimit -u, ulimit -n) that "
+            "leave no room for it."}},
           {"See also", {"beamline(1), beamline-server(1)"}}};
 }
 
@@ -102,7 +116,7 @@ int Main(int argc, char** argv) {
   app.footer(
       "Examples:\n"
       "  beamline-loadtest run --rate 50 --duration 10 --json after.json\n"
-      "  beamline-loadtest compare before.json after.json\n");
+      "  beamline-loadtest compare before.json after.json --threshold 10\n");
   AddManPageFlag(app, fmt::format("beamline-loadtest {}", ThisBuild().version), Manual());
   const auto text = ParseArguments(app, argc, argv);
   if (!text.ok()) return Complain(text.status());
@@ -110,7 +124,7 @@ int Main(int argc, char** argv) {
     Print(*text);
     return End(0);
   }
-  if (compare->parsed()) return Compare(compare_flags);
+  if (compare->parsed()) return CompareResults(compare_flags);
   if (plan->parsed()) {
     const absl::Status status = PlanLoadTest(plan_flags);
     return status.ok() ? End(0) : Complain(status);

@@ -6,6 +6,7 @@
 
 #include "CLI/CLI.hpp"
 #include "base/command_line.h"
+#include "base/command_tree.h"
 #include "fmt/format.h"
 #include "loadtest/workload/workload_file.h"
 #include "yaml-cpp/yaml.h"
@@ -29,7 +30,9 @@ void AddRequestFlags(CLI::App& app, RequestFlags& flags) {
                 "generate, generate_stream, generate_many, encode, encode_many, score, classify, "
                 "classify_tokens, fill_mask, rerank or tokenize, with =WEIGHT in a mix; "
                 "repeatable; default generate_stream");
-  add("--model", flags.model, "name of the model; default: the only one");
+  group.add_option("--model", flags.model, "name of the model; default: the only one")
+      ->check(RefuseEmpty, "")
+      ->type_name(std::string(kModelValue));
   group.add_option("--prompt", flags.text, "one text for every request");
   AddPath(group, "--prompt-jsonl", flags.jsonl, "texts from the \"text\" fields of this file");
   add("--prompt-words", flags.words, "random words, a distribution; default uniform:5:50");
@@ -301,9 +304,15 @@ void AddFindRateFlags(CLI::App& app, FindRateFlags& flags) {
 void AddCompareFlags(CLI::App& app, CompareFlags& flags) {
   app.add_option("files", flags.files, "results that --json wrote")->required()->type_name("FILE");
   AddPath(app, "--plot", flags.plot_file, "writes latency by percentile to this .svg or .html");
+  AddNumber<std::optional<double>, double>(
+      app, "--threshold", flags.threshold_percent,
+      "%: by how much a figure of a later result may be worse than the first one's; more, and the "
+      "exit status is 1",
+      0, 1000);
   app.footer(
       "Examples:\n"
-      "  beamline-loadtest compare before.json after.json --plot latency.html\n");
+      "  beamline-loadtest compare before.json after.json --plot latency.html\n"
+      "  beamline-loadtest compare before.json after.json --threshold 10\n");
 }
 
 absl::StatusOr<Workload> LoadWorkload(const RunFlags& flags) {

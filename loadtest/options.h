@@ -101,6 +101,7 @@ struct FindRateFlags {
 struct CompareFlags {
   std::vector<std::string> files;
   std::string plot_file;
+  std::optional<double> threshold_percent;
 };
 
 void AddRunFlags(CLI::App& app, RunFlags& flags);

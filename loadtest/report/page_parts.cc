@@ -4,6 +4,7 @@
 
 #include "fmt/format.h"
 #include "loadtest/report/markup.h"
+#include "loadtest/report/names.h"
 #include "loadtest/report/text_table.h"
 
 namespace beamline::loadtest {
@@ -60,6 +61,14 @@ std::string DrawTiles(const std::vector<Tile>& tiles) {
   return html + "</div>\n";
 }
 
+std::string DrawWhere(const Environment& environment) {
+  std::string where = Escape(environment.target);
+  if (!environment.server_version.empty()) {
+    where += " · Beamline " + Escape(environment.server_version);
+  }
+  return where + " · " + Escape(environment.date);
+}
+
 std::string DrawWhatRan(const std::vector<std::pair<std::string, std::string>>& load,
                         const Environment& environment, const std::string& workload) {
   std::string what, machine;
@@ -69,11 +78,13 @@ std::string DrawWhatRan(const std::vector<std::pair<std::string, std::string>>& 
   for (const auto& [name, html] : load) add(what, name, html);
   std::string models;
   for (const std::string& model : environment.models) models += "<p>" + Escape(model) + "</p>";
+  add(what, "server", Escape(environment.server_version));
   add(what, "models", models);
   add(what, "command", "<pre>" + EscapeLines(environment.command) + "</pre>");
   add(what, "workload", "<pre>" + EscapeLines(workload) + "</pre>");
-  for (const auto& [name, value] : environment.machine) add(machine, name, Escape(value));
-  for (const auto& [name, value] : environment.versions) add(machine, name, Escape(value));
+  for (const auto* facts : {&environment.versions, &environment.machine}) {
+    for (const auto& [key, value] : *facts) add(machine, EnvironmentTitle(key), Escape(value));
+  }
   return fmt::format(
       "<h2>What was run</h2>\n<div class=\"grid2\">\n{}{}</div>\n",
       Card("<h3>Load</h3>\n<dl>\n" + what + "</dl>"),

@@ -40,6 +40,9 @@ struct Tile {
 };
 std::string DrawTiles(const std::vector<Tile>& tiles);
 
+// The server's address and version, and the date: a line below a page's title.
+std::string DrawWhere(const Environment& environment);
+
 // The section "What was run": `load`, pairs of a name and markup, with models, command and
 // workload, beside the machine and the versions.
 std::string DrawWhatRan(const std::vector<std::pair<std::string, std::string>>& load,

@@ -19,7 +19,8 @@ struct Metric {
   Histogram Result::*histogram;
 };
 
-constexpr Metric kMetrics[] = {{"Time to first token", &Result::time_to_first_token},
+constexpr Metric kMetrics[] = {{"First token", &Result::time_to_first_token},
+                               {"Time per token", &Result::time_per_output_token},
                                {"Between tokens", &Result::inter_token},
                                {"End to end", &Result::end_to_end}};
 

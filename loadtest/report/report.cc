@@ -1,5 +1,8 @@
 #include "loadtest/report/report.h"
 
+#include "fmt/format.h"
+#include "loadtest/report/text_table.h"
+
 namespace beamline::loadtest {
 namespace {
 
@@ -48,5 +51,19 @@ double RunSummary::OutputTokensPerSecond() const {
 }
 
 double RunSummary::GoodPerSecond() const { return PerSecond(total.good, elapsed_s); }
+
+std::string LatenessWarning(const ClassSummary& total) {
+  const bool streams = total.time_to_first_token.count() > 0;
+  const Histogram& shortest = streams ? total.time_to_first_token : total.end_to_end;
+  const auto late_ns = static_cast<double>(total.lateness.ValueAtQuantile(0.99));
+  const auto median_ns = static_cast<double>(shortest.ValueAtQuantile(0.5));
+  if (shortest.count() == 0 || late_ns <= kMostLatenessShare * median_ns) return "";
+  return fmt::format(
+      "the load generator was late: p99 of the sender's lateness is {} ms, more than {:g}% of the "
+      "median {} of {} ms; every latency includes it. Give the load generator processors of its "
+      "own, more --threads or a lower rate",
+      FormatMs(late_ns), kMostLatenessShare * 100, streams ? "first token" : "end to end",
+      FormatMs(median_ns));
+}
 
 }  // namespace beamline::loadtest

@@ -100,6 +100,7 @@ struct Environment {
   std::map<std::string, std::string> versions;
   std::map<std::string, std::string> machine;
   std::string target;
+  std::string server_version;       // as the server tells it; empty: it does not
   std::vector<std::string> models;  // as the server describes them
 };
 
@@ -113,5 +114,12 @@ struct RunReport {
   std::optional<Verification> verification;
   std::optional<ServerSeries> server;
 };
+
+// The share of the shortest measured latency's median (first token, else end to end) that p99 of
+// the sender's lateness may have: more, and the load generator's own delay shows in the latencies.
+inline constexpr double kMostLatenessShare = 0.1;
+
+// A sentence about a sender that was later than that; empty where it was not.
+std::string LatenessWarning(const ClassSummary& total);
 
 }  // namespace beamline::loadtest

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "fmt/format.h"
+#include "loadtest/report/names.h"
 
 namespace beamline::loadtest {
 namespace {
@@ -22,12 +24,20 @@ constexpr double kLeastOfSecond = 0.5;
 
 double ToMs(int64_t ns) { return static_cast<double>(ns) / 1e6; }
 
-Chart ClassChart(const RunReport& report, const std::string& title,
-                 Histogram ClassSummary::*histogram) {
+// One latency by percentile: of all requests and, where there are several classes, of each of them.
+Chart LatencyByPercentile(const RunReport& report, const std::string& title,
+                          Histogram ClassSummary::*histogram) {
   Chart chart = SpectrumChart(title);
   for (const ClassSummary& one : report.summary.classes) {
-    chart.series.push_back({one.name, PercentilePoints(one.*histogram)});
+    if ((one.*histogram).count() == 0) continue;
+    chart.series.push_back({ClassTitle(one), PercentilePoints(one.*histogram)});
   }
+  // A class that is the only one with this latency is all requests.
+  if (chart.series.size() == 1) chart.series.clear();
+  chart.series.push_back(
+      {.name = "all requests",
+       .points = PercentilePoints(report.summary.total.*histogram),
+       .style = chart.series.empty() ? SeriesStyle::kData : SeriesStyle::kReference});
   return chart;
 }
 
@@ -101,14 +111,24 @@ Chart RateChart(const RunReport& report) {
     return sent > 0 && part(i) <= 0 ? sent : kNoValue;
   });
   add("ended well", [&](size_t i) { return static_cast<double>(seconds[i].ok); });
-  const auto add_if_any = [&](const char* name, int64_t Second::*count) {
-    const bool any = std::any_of(seconds.begin(), seconds.end(),
-                                 [&](const Second& second) { return second.*count > 0; });
-    if (any) add(name, [&, count](size_t i) { return static_cast<double>(seconds[i].*count); });
-  };
-  add_if_any("failed", &Second::error);
-  add_if_any("cancelled or cut", &Second::cut);
   return chart;
+}
+
+// Those that ended otherwise than well; absent where none did.
+std::optional<Chart> FailureChart(const RunReport& report) {
+  const auto& seconds = report.summary.seconds;
+  Chart chart = TimeChart(report, "Requests that did not end well", "requests/s");
+  constexpr std::pair<const char*, int64_t Second::*> kLines[] = {
+      {"failed", &Second::error}, {"cancelled or cut", &Second::cut}};
+  for (const auto& [name, count] : kLines) {
+    const bool any = std::any_of(seconds.begin(), seconds.end(),
+                                 [count = count](const Second& one) { return one.*count > 0; });
+    if (!any) continue;
+    chart.series.push_back({name, TimePoints(seconds.size(), false, [&, count = count](size_t i) {
+                              return static_cast<double>(seconds[i].*count);
+                            })});
+  }
+  return chart.series.empty() ? std::nullopt : std::optional(std::move(chart));
 }
 
 // Requests sent and not yet ended, at the end of each second.
@@ -175,29 +195,27 @@ Chart SpectrumChart(const std::string& title) {
 }
 
 std::vector<Chart> SpectrumCharts(const RunReport& report) {
-  const ClassSummary& total = report.summary.total;
-  Chart all = SpectrumChart("Latency by percentile");
-  all.series = {{"first token", PercentilePoints(total.time_to_first_token)},
-                {"between tokens", PercentilePoints(total.inter_token)},
-                {"end to end", PercentilePoints(total.end_to_end)}};
-  std::vector<Chart> charts = {all};
-  if (report.summary.classes.size() < 2) return charts;
-  charts.push_back(ClassChart(report, "End to end by class", &ClassSummary::end_to_end));
-  const auto num_streaming =
-      std::count_if(report.summary.classes.begin(), report.summary.classes.end(),
-                    [](const ClassSummary& one) { return one.time_to_first_token.count() > 0; });
-  if (num_streaming < 2) return charts;  // the first chart shows it
-  charts.push_back(ClassChart(report, "First token by class", &ClassSummary::time_to_first_token));
-  charts.push_back(ClassChart(report, "Between tokens by class", &ClassSummary::inter_token));
+  constexpr std::pair<const char*, Histogram ClassSummary::*> kSubjects[] = {
+      {"First token, by percentile", &ClassSummary::time_to_first_token},
+      {"Time per token, by percentile", &ClassSummary::time_per_output_token},
+      {"Between tokens, by percentile", &ClassSummary::inter_token},
+      {"End to end, by percentile", &ClassSummary::end_to_end}};
+  std::vector<Chart> charts;
+  for (const auto& [title, histogram] : kSubjects) {
+    if ((report.summary.total.*histogram).count() == 0) continue;
+    charts.push_back(LatencyByPercentile(report, title, histogram));
+  }
   return charts;
 }
 
 std::vector<Chart> TimeCharts(const RunReport& report) {
   const auto& seconds = report.summary.seconds;
   std::vector<Chart> charts = {
-      RateChart(report), OpenChart(report), LatencyChart(report, "End to end", &Second::end_to_end),
-      LatencyChart(report, "Time to first token", &Second::time_to_first_token),
-      LatencyChart(report, "Time per output token", &Second::time_per_output_token)};
+      RateChart(report), OpenChart(report),
+      LatencyChart(report, "First token", &Second::time_to_first_token),
+      LatencyChart(report, "Time per token", &Second::time_per_output_token),
+      LatencyChart(report, "End to end", &Second::end_to_end)};
+  if (auto failures = FailureChart(report)) charts.insert(charts.begin() + 1, *std::move(failures));
   const bool has_tokens = std::any_of(seconds.begin(), seconds.end(),
                                       [](const Second& second) { return second.tokens > 0; });
   if (has_tokens) {
@@ -212,19 +230,21 @@ std::vector<Chart> TimeCharts(const RunReport& report) {
 
 std::vector<Chart> ServerCharts(const RunReport& report) {
   if (!report.server || report.server->samples.empty()) return {};
-  Chart load = TimeChart(report, "Server: queue and batch", "requests, sequences");
-  load.series = {{"waiting requests",
-                  SamplePoints(report, [](const ServerSample& sample) { return sample.waiting; })},
-                 {"running sequences",
-                  SamplePoints(report, [](const ServerSample& sample) { return sample.running; })},
-                 {"sequences a step, mean", SamplePoints(report, [](const ServerSample& sample) {
-                    return sample.step_sequences.value_or(kNoValue);
-                  })}};
-  Chart tokens = TimeChart(report, "Server: tokens generated", "tokens/s");
-  tokens.series = {{"generated", SamplePoints(report, [](const ServerSample& sample) {
-                      return sample.tokens_per_s.value_or(kNoValue);
-                    })}};
-  return {load, tokens};
+  std::vector<Chart> charts;
+  const auto add = [&](const char* title, const char* unit, const char* name,
+                       const std::function<double(const ServerSample&)>& of) {
+    charts.push_back(TimeChart(report, title, unit));
+    charts.back().series = {{name, SamplePoints(report, of)}};
+  };
+  add("Server: queue", "requests", "waiting requests",
+      [](const ServerSample& sample) { return sample.waiting; });
+  add("Server: running", "sequences", "running sequences",
+      [](const ServerSample& sample) { return sample.running; });
+  add("Server: batch", "sequences a step", "mean of the steps",
+      [](const ServerSample& sample) { return sample.step_sequences.value_or(kNoValue); });
+  add("Server: tokens generated", "tokens/s", "generated",
+      [](const ServerSample& sample) { return sample.tokens_per_s.value_or(kNoValue); });
+  return charts;
 }
 
 }  // namespace beamline::loadtest

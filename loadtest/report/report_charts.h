@@ -16,7 +16,8 @@ Chart SpectrumChart(const std::string& title);
 // apart end at 1 - 1/n.
 std::vector<std::pair<double, double>> PercentilePoints(const Histogram& histogram);
 
-// Latency by percentile: of all requests and, where there are several classes, by class.
+// A chart for each latency that was measured, by percentile: of all requests and, where there are
+// several classes, of each class.
 std::vector<Chart> SpectrumCharts(const RunReport& report);
 // Rates, latencies and tokens over the run.
 std::vector<Chart> TimeCharts(const RunReport& report);

@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "loadtest/report/chart.h"
 #include "loadtest/report/markup.h"
+#include "loadtest/report/names.h"
 #include "loadtest/report/page_frame.h"
 #include "loadtest/report/page_parts.h"
 #include "loadtest/report/report_charts.h"
@@ -20,6 +21,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr size_t kWarningBytes = 400;
+
 // The figures of a page: of the report and of its JSON, from which the page's numbers come.
 class Page {
  public:
@@ -31,6 +34,8 @@ class Page {
   std::string Figure(const std::string& pointer) const { return figures_.Figure(pointer); }
   std::string Cell(const std::string& pointer) const { return figures_.Cell(pointer); }
   std::string Heading() const;
+  std::string Warning() const;
+  std::string Times() const;
   std::string Tiles() const;
   std::string LoadTable() const;
   std::string RequestsTable() const;
@@ -52,11 +57,32 @@ std::string Title(const RunReport& report) {
 }
 
 std::string Page::Heading() const {
-  const Environment& environment = report_.environment;
-  return fmt::format("<h1>{}</h1>\n<p class=\"soft\">{}{}<br/>{} · {}</p>\n",
-                     Escape(Title(report_)), Escape(FormatLoad(report_.load)),
+  return fmt::format("<h1>{}</h1>\n<p class=\"soft\">{}{}<br/>{}</p>\n", Escape(Title(report_)),
+                     Escape(FormatLoad(report_.load)),
                      report_.interrupted ? " · <strong class=\"bad\">cut short</strong>" : "",
-                     Escape(environment.target), Escape(environment.date));
+                     DrawWhere(report_.environment));
+}
+
+std::string Page::Warning() const {
+  const std::string warning = LatenessWarning(report_.summary.total);
+  if (warning.empty()) return "";
+  return Card("<p class=\"bad\">Warning: " + Escape(warning, kWarningBytes) + ".</p>");
+}
+
+// What most readers came for, before all else.
+std::string Page::Times() const {
+  constexpr std::pair<const char*, const char*> kRows[] = {
+      {"first token", "time_to_first_token"},
+      {"time per token", "time_per_output_token"},
+      {"total, end to end", "end_to_end"}};
+  std::string rows;
+  for (const auto& [name, key] : kRows) {
+    const std::string at = fmt::format("/total/{}/", key);
+    if (figures_.At(at + "count") == 0) continue;
+    rows += Row(name, Cell(at + "p50_ms") + Cell(at + "p90_ms") + Cell(at + "p99_ms"));
+  }
+  if (rows.empty()) return "";
+  return "<h2>Times</h2>\n" + Card(Table({"ms", "p50", "p90", "p99"}, rows));
 }
 
 std::string Page::Tiles() const {
@@ -64,19 +90,12 @@ std::string Page::Tiles() const {
   if (report_.slo.IsSet()) {
     tiles.push_back({Figure("/rates/good_per_s"), "requests/s within the objectives"});
   }
-  const ClassSummary& total = report_.summary.total;
-  if (total.generated_tokens > 0) {
+  if (report_.summary.total.generated_tokens > 0) {
     tiles.push_back({Figure("/rates/output_tokens_per_s"), "output tokens/s"});
-  }
-  if (total.time_to_first_token.count() > 0) {
-    tiles.push_back({Figure("/total/time_to_first_token/p99_ms"), "ms to the first token, p99"});
-  }
-  if (total.end_to_end.count() > 0) {
-    tiles.push_back({Figure("/total/end_to_end/p99_ms"), "ms end to end, p99"});
   }
   tiles.push_back({Figure("/total/errors"),
                    fmt::format("errors of {} requests", Figure("/total/requests")),
-                   total.Count(Ending::kError) > 0});
+                   report_.summary.total.Count(Ending::kError) > 0});
   return DrawTiles(tiles);
 }
 
@@ -116,7 +135,7 @@ std::string Page::RequestsTable() const {
   std::string rows;
   const auto& classes = report_.summary.classes;
   for (size_t i = 0; i < classes.size(); ++i) {
-    rows += row(classes[i].name, fmt::format("/classes/{}", i));
+    rows += row(ClassTitle(classes[i]), fmt::format("/classes/{}", i));
   }
   if (classes.size() != 1) rows += row("all", "/total");
   return Card("<h3>Requests</h3>\n" + Table(header, rows));
@@ -125,8 +144,8 @@ std::string Page::RequestsTable() const {
 std::string Page::LatencyTable(const std::string& pointer) const {
   constexpr std::pair<const char*, const char*> kRows[] = {
       {"first token", "time_to_first_token"},
+      {"time per token", "time_per_output_token"},
       {"between tokens", "inter_token"},
-      {"per output token", "time_per_output_token"},
       {"end to end", "end_to_end"},
       {"sender's lateness", "lateness"}};
   std::string rows;
@@ -144,22 +163,19 @@ std::string Page::LatencyTable(const std::string& pointer) const {
   return Table({"ms", "count", "mean", "p50", "p90", "p99", "p99.9", "max"}, rows);
 }
 
-// The tables of several classes stand below the charts; that of one beside them.
 std::string Page::Latencies() const {
   std::string cards = Card("<h3>All requests</h3>\n" + LatencyTable("/total"));
   const auto& classes = report_.summary.classes;
   for (size_t i = 0; classes.size() > 1 && i < classes.size(); ++i) {
-    cards +=
-        Card(fmt::format("<h3>{} <span class=\"soft\">{}</span></h3>\n{}", Escape(classes[i].name),
-                         Escape(classes[i].kind), LatencyTable(fmt::format("/classes/{}", i))));
+    const std::string title = ClassTitle(classes[i]), kind = KindTitle(classes[i].kind);
+    const std::string soft = fmt::format(" <span class=\"soft\">{}</span>", Escape(kind));
+    cards += Card(fmt::format("<h3>{}{}</h3>\n{}", Escape(title), title == kind ? "" : soft,
+                              LatencyTable(fmt::format("/classes/{}", i))));
   }
-  std::string charts;
-  for (const Chart& chart : SpectrumCharts(report_)) charts += DrawChart(chart);
-  const char* const between = classes.size() > 1 ? "</div>\n<div class=\"grid2 tables\">\n" : "";
   return fmt::format(
       "<h2>Latency</h2>\n<p class=\"soft\">Of requests that ended well, from the time at which the "
-      "schedule wanted them sent.</p>\n<div class=\"grid2\">\n{}{}{}</div>\n",
-      charts, charts.empty() ? "" : between, cards);
+      "schedule wanted them sent.</p>\n{}<div class=\"grid2 tables\">\n{}</div>\n",
+      DrawCharts(SpectrumCharts(report_)), cards);
 }
 
 std::string Page::OverTheRun() const {
@@ -218,16 +234,17 @@ std::string Page::WhatRan() const {
       objectives += fmt::format("{}{} ≤ {:g} ms", objectives.empty() ? "" : ", ", name, *limit);
   };
   objective("first token", report_.slo.ttft_ms);
-  objective("per output token", report_.slo.itl_ms);
+  objective("time per token", report_.slo.itl_ms);
   objective("end to end", report_.slo.e2e_ms);
   return DrawWhatRan({{"load", Escape(FormatLoad(report_.load))}, {"objectives", objectives}},
                      report_.environment, report_.load.workload);
 }
 
 std::string Page::ToHtml() const {
-  const std::string body = Heading() + Tiles() + "<h2>Summary</h2>\n<div class=\"grid2\">\n" +
-                           LoadTable() + RequestsTable() + "</div>\n" + Errors() + Verified() +
-                           Latencies() + OverTheRun() + WhatRan();
+  const std::string body = Heading() + Warning() + Times() + Tiles() +
+                           "<h2>Summary</h2>\n<div class=\"grid2\">\n" + LoadTable() +
+                           RequestsTable() + "</div>\n" + Errors() + Verified() + Latencies() +
+                           OverTheRun() + WhatRan();
   return FramePage(Title(report_), body);
 }
 

@@ -139,11 +139,17 @@ Result ResultFromJson(const json& root) {
   result.num_errors = ReadCount(total.at("endings").value(EndingName(Ending::kError), json(0u)));
   result.time_to_first_token = HistogramFromJson(total.at("time_to_first_token"));
   result.inter_token = HistogramFromJson(total.at("inter_token"));
+  result.time_per_output_token = HistogramFromJson(total.at("time_per_output_token"));
   result.end_to_end = HistogramFromJson(total.at("end_to_end"));
   return result;
 }
 
 }  // namespace
+
+double Result::ErrorShare() const {
+  if (num_requests == 0) return 0;
+  return static_cast<double>(num_errors) / static_cast<double>(num_requests);
+}
 
 json HistogramToJson(const Histogram& histogram) {
   const auto ms = [](double ns) { return ns / 1e6; };
@@ -167,7 +173,8 @@ json HistogramToJson(const Histogram& histogram) {
 json EnvironmentToJson(const Environment& environment) {
   return {{"date", environment.date},         {"command", environment.command},
           {"versions", environment.versions}, {"machine", environment.machine},
-          {"target", environment.target},     {"models", environment.models}};
+          {"target", environment.target},     {"server_version", environment.server_version},
+          {"models", environment.models}};
 }
 
 json LoadToJson(const LoadDescription& load) {
@@ -207,6 +214,7 @@ json ToJson(const RunReport& report) {
                {"rates", RatesToJson(report.summary, report.slo.IsSet())},
                {"total", ClassToJson(report.summary.total)},
                {"classes", std::move(classes)},
+               {"lateness_warning", LatenessWarning(report.summary.total)},
                {"error_examples", report.summary.error_examples},
                {"errors", ErrorsToJson(report.summary.errors)},
                {"seconds", SecondsToJson(report)}};

@@ -36,7 +36,10 @@ struct Result {
   int64_t num_errors = 0;
   Histogram time_to_first_token;
   Histogram inter_token;
+  Histogram time_per_output_token;
   Histogram end_to_end;
+
+  double ErrorShare() const;  // of the requests; 0 without any
 };
 
 // INVALID_ARGUMENT when the file is none of ours.

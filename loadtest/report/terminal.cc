@@ -2,17 +2,36 @@
 
 #include "base/text.h"
 #include "fmt/format.h"
+#include "loadtest/report/names.h"
 #include "loadtest/report/text_table.h"
 
 namespace beamline::loadtest {
 namespace {
+
+// What most readers came for, before all else.
+std::string FormatTimes(const ClassSummary& total) {
+  TextTable table({"time (ms)", "p50", "p90", "p99"});
+  bool any = false;
+  const auto add = [&](const char* name, const Histogram& histogram) {
+    if (histogram.count() == 0) return;
+    const auto at = [&](double quantile) {
+      return FormatMs(static_cast<double>(histogram.ValueAtQuantile(quantile)));
+    };
+    table.AddRow({name, at(0.5), at(0.9), at(0.99)});
+    any = true;
+  };
+  add("first token", total.time_to_first_token);
+  add("time per token", total.time_per_output_token);
+  add("total, end to end", total.end_to_end);
+  return any ? table.ToString() + '\n' : "";
+}
 
 std::string FormatCounts(const RunSummary& summary) {
   TextTable table({"requests", "all", "ok", "cancelled", "deadline", "stopped", "error",
                    "prompt tokens", "cached", "generated"});
   const auto add = [&](const ClassSummary& one) {
     table.AddRow(
-        {one.name, std::to_string(one.NumRequests()), std::to_string(one.Count(Ending::kOk)),
+        {ClassTitle(one), std::to_string(one.NumRequests()), std::to_string(one.Count(Ending::kOk)),
          std::to_string(one.Count(Ending::kCancelled)),
          std::to_string(one.Count(Ending::kDeadline)), std::to_string(one.Count(Ending::kStopped)),
          std::to_string(one.Count(Ending::kError)), std::to_string(one.prompt_tokens),
@@ -34,10 +53,11 @@ std::string FormatLatencies(const RunSummary& summary) {
                   at(0.9), at(0.99), at(0.999), at(1)});
   };
   const auto add_class = [&](const ClassSummary& one) {
-    add(one.name + ": first token", one.time_to_first_token);
-    add(one.name + ": inter-token", one.inter_token);
-    add(one.name + ": per output token", one.time_per_output_token);
-    add(one.name + ": end to end", one.end_to_end);
+    const std::string name = ClassTitle(one);
+    add(name + ": first token", one.time_to_first_token);
+    add(name + ": time per token", one.time_per_output_token);
+    add(name + ": between tokens", one.inter_token);
+    add(name + ": end to end", one.end_to_end);
   };
   for (const ClassSummary& one : summary.classes) add_class(one);
   if (summary.classes.size() > 1) add_class(summary.total);
@@ -97,9 +117,14 @@ std::string FormatLoad(const LoadDescription& load) {
 std::string FormatReport(const RunReport& report) {
   std::string text = fmt::format("\n{}{}{}\n", report.label.empty() ? "" : report.label + ": ",
                                  FormatLoad(report.load), report.interrupted ? ", cut short" : "");
+  if (!report.environment.server_version.empty()) {
+    text += fmt::format("server: Beamline {}\n", Shorten(report.environment.server_version));
+  }
   for (const std::string& model : report.environment.models) text += model + '\n';
-  text += '\n' + FormatCounts(report.summary) + '\n' + FormatLatencies(report.summary) + '\n' +
-          FormatRates(report);
+  text += '\n' + FormatTimes(report.summary.total) + FormatCounts(report.summary) + '\n' +
+          FormatLatencies(report.summary) + '\n' + FormatRates(report);
+  const std::string warning = LatenessWarning(report.summary.total);
+  if (!warning.empty()) text += "\n  warning: " + warning + '\n';
   const std::string problems = FormatProblems(report);
   return problems.empty() ? text : text + '\n' + problems;
 }

@@ -23,6 +23,8 @@ struct Probe {
   std::string why;  // it does not
 
   double Seconds() const { return warmup_s + duration_s; }
+  // Whether it ran to its end and had requests, so that it says something of its rate.
+  bool IsMeasured() const { return !interrupted && total.NumRequests() > 0; }
 };
 
 struct ProbeLimits {

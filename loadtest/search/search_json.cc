@@ -58,6 +58,8 @@ json ToJson(const SearchReport& report) {
     if (!index) return json(nullptr);
     return json{{"probe", *index}, {"rate_per_s", report.probes[*index].rate}};
   };
+  json highest = found(report.Highest());
+  if (highest.is_object()) highest["is_lower_bound"] = report.IsLowerBound();
   json knee = found(report.Knee());
   if (knee.is_object()) knee["of"] = report.KneeFigure().Name();
   return {{"schema", kSchema},
@@ -77,7 +79,8 @@ json ToJson(const SearchReport& report) {
             {"probes", report.probes.size()},
             {"end", SearchEndName(report.end)},
             {"fault", report.fault}}},
-          {"highest", found(report.Highest())},
+          {"has_verdict", report.HasVerdict()},
+          {"highest", std::move(highest)},
           {"lowest_failing", found(report.LowestFailing())},
           {"knee", std::move(knee)},
           {"conclusion", report.Conclusion()},

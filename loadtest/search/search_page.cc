@@ -44,17 +44,24 @@ std::string Title(const SearchReport& report) {
 
 std::string Page::Heading() const {
   return fmt::format(
-      "<h1>{}</h1>\n<p class=\"soft\">{} arrivals, {} probes in {:.0f} s<br/>{} · {}"
+      "<h1>{}</h1>\n<p class=\"soft\">{} arrivals, {} probes in {:.0f} s<br/>{}"
       "</p>\n",
       Escape(Title(report_)), Escape(report_.load.arrivals), figures_.Figure("/search/probes"),
-      report_.elapsed_s, Escape(report_.environment.target), Escape(report_.environment.date));
+      report_.elapsed_s, DrawWhere(report_.environment));
 }
 
 std::string Page::Summary() const {
   const auto highest = report_.Highest();
-  std::vector<Tile> tiles = {{.figure = highest ? figures_.Figure("/highest/rate_per_s") : "none",
-                              .name = "requests/s, the highest rate that holds",
-                              .bad = !highest}};
+  std::vector<Tile> tiles = {
+      {.figure = "none",
+       .name = report_.HasVerdict() ? "requests/s, the highest rate that holds" : "was measured",
+       .bad = true}};
+  if (highest) {
+    const bool is_bound = report_.IsLowerBound();
+    tiles = {{.figure = (is_bound ? "≥ " : "") + figures_.Figure("/highest/rate_per_s"),
+              .name = is_bound ? "requests/s hold, and no rate that was probed fails"
+                               : "requests/s, the highest rate that holds"}};
+  }
   if (report_.Knee()) {
     tiles.push_back({figures_.Figure("/knee/rate_per_s"),
                      "requests/s, the knee of " + Escape(report_.KneeFigure().Name())});

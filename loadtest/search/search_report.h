@@ -37,7 +37,8 @@ struct SearchReport {
   double elapsed_s = 0;
   std::vector<Probe> probes;  // as they were run
   SearchEnd end = SearchEnd::kFound;
-  std::string fault;  // why the search is kBroken
+  std::string fault;         // why the search is kBroken
+  double first_probe_s = 0;  // what the first probe takes, or would have taken
 
   // Of `probes` in the order of their rates.
   std::vector<size_t> ByRate() const;
@@ -53,7 +54,13 @@ struct SearchReport {
   Objective KneeFigure() const;
   // The probe at the knee of that over the rate (knee.h).
   std::optional<size_t> Knee() const;
-  // A sentence or two.
+  // Whether some probe was measured: else the search says nothing of any rate.
+  bool HasVerdict() const;
+  // Whether a rate holds and none fails above it, so that the server may hold more.
+  bool IsLowerBound() const;
+  // What was found.
+  std::string Finding() const;
+  // That, and how the search ended: a sentence or two.
   std::string Conclusion() const;
 };
 

@@ -110,8 +110,22 @@ std::optional<size_t> SearchReport::Knee() const {
   return knee ? std::optional(indices[*knee]) : std::nullopt;
 }
 
-std::string SearchReport::Conclusion() const {
+bool SearchReport::HasVerdict() const {
+  return std::ranges::any_of(probes, [](const Probe& probe) { return probe.IsMeasured(); });
+}
+
+bool SearchReport::IsLowerBound() const { return Highest() && !LowestFailing(); }
+
+std::string SearchReport::Finding() const {
+  if (!HasVerdict()) {
+    return fmt::format("Nothing was measured: {}.",
+                       probes.empty() ? "no probe was run" : "no probe ended with requests sent");
+  }
   const auto highest = Highest(), failing = LowestFailing();
+  if (IsLowerBound()) {
+    return fmt::format("At least {}/s hold: no rate that was probed fails.",
+                       FormatNumber(probes[*highest].rate));
+  }
   std::string text = "No rate holds.";
   if (highest) {
     text = fmt::format("The highest rate that holds is {}/s.", FormatNumber(probes[*highest].rate));
@@ -120,24 +134,29 @@ std::string SearchReport::Conclusion() const {
     text +=
         fmt::format(" {}/s fails: {}.", FormatNumber(probes[*failing].rate), probes[*failing].why);
   }
+  return text;
+}
+
+std::string SearchReport::Conclusion() const {
+  const std::string text = Finding();
   switch (end) {
     case SearchEnd::kFound:
-      break;
+      return text;
     case SearchEnd::kLowestFails:
-      text += " It is the lowest rate of the search; --min-rate lowers it.";
-      break;
+      if (!HasVerdict()) return text;
+      return text + " It is the lowest rate of the search; --min-rate lowers it.";
     case SearchEnd::kHighestHolds:
-      text += " It is the top of the range, and no limit: --max-rate raises it.";
-      break;
+      return text + " It is the top of the range, and no limit: --max-rate raises it.";
     case SearchEnd::kOutOfTime:
-      text += fmt::format(" The search ended early, after --max-time of {:g} s.", max_time_s);
-      break;
+      if (probes.empty()) {
+        return text + fmt::format(" The first one takes {:.3g} s, and --max-time is {:g} s.",
+                                  first_probe_s, max_time_s);
+      }
+      return text + fmt::format(" The search ended early, after --max-time of {:g} s.", max_time_s);
     case SearchEnd::kInterrupted:
-      text += " The search was interrupted.";
-      break;
+      return text + " The search was interrupted.";
     case SearchEnd::kBroken:
-      text += " The search broke off: " + fault;
-      break;
+      return text + " The search broke off: " + fault;
   }
   return text;
 }
@@ -167,10 +186,11 @@ std::string FormatSearch(const SearchReport& report) {
     cells.push_back(Verdict(probe));
     table.AddRow(std::move(cells));
   }
-  std::string text = fmt::format("\n{}{} probes of {} in {:.0f} s\n\n{}\n  {}\n",
-                                 report.label.empty() ? "" : report.label + ": ",
-                                 report.probes.size(), report.environment.target, report.elapsed_s,
-                                 table.ToString(), report.Conclusion());
+  std::string text =
+      fmt::format("\n{}{} probes of {} in {:.0f} s\n\n{}  {}\n",
+                  report.label.empty() ? "" : report.label + ": ", report.probes.size(),
+                  report.environment.target, report.elapsed_s,
+                  report.probes.empty() ? "" : table.ToString() + "\n", report.Conclusion());
   if (const auto knee = report.Knee()) {
     text += fmt::format("  The knee of the curve of {} is at {}/s.\n", report.KneeFigure().Name(),
                         FormatNumber(report.probes[*knee].rate));

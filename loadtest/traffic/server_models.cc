@@ -1,7 +1,9 @@
 #include "loadtest/traffic/server_models.h"
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
+#include <string_view>
 #include <utility>
 
 #include "base/text.h"
@@ -74,7 +76,7 @@ absl::StatusOr<const v1::Model*> Resolve(const std::vector<v1::Model>& models,
 
 }  // namespace
 
-absl::StatusOr<std::vector<v1::Model>> ListModels(const std::shared_ptr<grpc::Channel>& channel) {
+absl::StatusOr<v1::ListModelsResponse> ListModels(const std::shared_ptr<grpc::Channel>& channel) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kTimeout);
   v1::ListModelsResponse response;
@@ -84,14 +86,18 @@ absl::StatusOr<std::vector<v1::Model>> ListModels(const std::shared_ptr<grpc::Ch
         static_cast<absl::StatusCode>(status.error_code()),
         fmt::format("ListModels: {}: {}", StatusName(status.error_code()), status.error_message()));
   }
-  return std::vector<v1::Model>(response.models().begin(), response.models().end());
+  return response;
 }
 
 std::string DescribeModel(const v1::Model& model) {
   std::string devices;
   for (const v1::Replica& replica : model.replicas()) devices += ", " + replica.device();
-  return fmt::format("{}: {}, {}, {} parameters{}", model.name(), model.architecture(),
-                     v1::DataType_Name(model.data_type()), model.num_parameters(), devices);
+  constexpr std::string_view kPrefix = "DATA_TYPE_";
+  std::string type = v1::DataType_Name(model.data_type());
+  if (type.starts_with(kPrefix)) type.erase(0, kPrefix.size());
+  for (char& c : type) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return fmt::format("{}: {}, {}, {} parameters{}", model.name(), model.architecture(), type,
+                     model.num_parameters(), devices);
 }
 
 absl::Status ResolveModels(const std::vector<v1::Model>& models, Workload& workload) {

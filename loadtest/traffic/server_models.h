@@ -14,10 +14,10 @@
 
 namespace beamline::loadtest {
 
-// Every version of every model, in the server's order.
-absl::StatusOr<std::vector<v1::Model>> ListModels(const std::shared_ptr<grpc::Channel>& channel);
+// Every version of every model, in the server's order, and the server's own version.
+absl::StatusOr<v1::ListModelsResponse> ListModels(const std::shared_ptr<grpc::Channel>& channel);
 
-// "write-en: GPT2LMHeadModel, FLOAT32, 12345678 parameters, cpu".
+// "write-en: GPT2LMHeadModel, float32, 12345678 parameters, cpu".
 std::string DescribeModel(const v1::Model& model);
 
 // Finds the model of each class of requests, and sets the vocabulary sizes that prompts of random

@@ -1,5 +1,6 @@
 #include "server/calls/model_calls.h"
 
+#include "base/build_info.h"
 #include "base/text.h"
 #include "engine/text/tokenizer.h"
 #include "fmt/format.h"
@@ -16,6 +17,8 @@ void ListModelsCall::Start() {
   for (const auto& model : services().models.models()) {
     *response.add_models() = ToMessage(services(), *model);
   }
+  const BuildInfo& build = ThisBuild();
+  response.set_server_version(fmt::format("{} ({})", build.version, build.revision));
   Reply(response);
 }
 

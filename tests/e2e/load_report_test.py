@@ -116,12 +116,38 @@ class LoadReportTest(unittest.TestCase):
                       "/total/time_to_first_token/p99_ms", "/total/inter_token/p50_ms", "/total/end_to_end/p90_ms"):
             self.assertIn(place, places)
 
+    def test_the_times_and_the_servers_version_come_first(self):
+        version = self.result["environment"]["server_version"]
+        self.assertRegex(version, r"^\d+\.\d+\.\d+ \(.+\)$")
+        self.assertIn(f"server: Beamline {version}\n", self.done.stdout)
+        self.assertIn(f"Beamline {version}", "".join(self.root.find("body/main/p").itertext()))
+        first = [figure.get("data-json") for figure in self.root.findall(".//data")[:9]]
+        self.assertEqual(first, [f"/total/{latency}/{percentile}_ms" for latency in ("time_to_first_token", "time_per_output_token", "end_to_end")
+                                 for percentile in ("p50", "p90", "p99")])
+        self.assertRegex(self.done.stdout, r"(?s)time \(ms\) +p50 +p90 +p99\n.*first token .*time per token .*total, end to end .*requests ")
+
+    def test_results_are_compared_with_a_threshold(self):
+        slower = json.loads(json.dumps(self.result))
+        slower["label"] = "slower"
+        slower["total"]["end_to_end"]["buckets_ns"] = [[2 * highest, count] for highest, count in slower["total"]["end_to_end"]["buckets_ns"]]
+        path = os.path.join(self.folder.name, "slower.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(slower, file)
+        self.assertEqual(loadtest("compare", self.paths["json"], self.paths["json"], "--threshold", "0").returncode, 0)
+        self.assertEqual(loadtest("compare", self.paths["json"], path).returncode, 0)
+        done = loadtest("compare", self.paths["json"], path, "--threshold", "50")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertRegex(done.stdout, r"end to end p99, ms .* \+(99\.\d|100\.\d)% +worse\n")
+        self.assertIn("slower is worse by more than 50%: end to end p50, ms +", done.stdout)
+        self.assertEqual(loadtest("compare", path, self.paths["json"], "--threshold", "50").returncode, 0)
+        self.assertEqual(loadtest("compare", path, "--threshold", "50").returncode, 2)
+
     def test_every_chart_has_labels_and_data(self):
         figures = self.root.findall(".//figure")
         titles = [figure.find("figcaption").text for figure in figures]
-        for title in ("Latency by percentile", "End to end by class", "Requests", "Open requests", "End to end",
-                      "Time to first token", "Time per output token", "Output tokens", "Server: queue and batch",
-                      "Server: tokens generated"):
+        for title in ("First token, by percentile", "Time per token, by percentile", "Between tokens, by percentile",
+                      "End to end, by percentile", "Requests", "Open requests", "End to end", "First token", "Time per token",
+                      "Output tokens", "Server: queue", "Server: running", "Server: batch", "Server: tokens generated"):
             self.assertIn(title, titles)
         for title, figure in zip(titles, figures):
             legend = ["".join(item.itertext()).strip() for item in figure.findall("ul/li")]
@@ -196,10 +222,20 @@ class LoadReportTest(unittest.TestCase):
                                   "Answered over asked for"])
         self.assertEqual(result["search"]["end"], "highest_holds")
         self.assertEqual(result["highest"]["rate_per_s"], 8)
+        self.assertTrue(result["highest"]["is_lower_bound"])
+        self.assertIn("At least 8.00/s hold: no rate that was probed fails.", done.stdout)
         with open(paths["csv"], encoding="utf-8", newline="") as file:
             lines = list(csv.DictReader(file))
         self.assertEqual([float(line["asked_per_s"]) for line in lines], [4, 8])
         self.assertEqual([line["holds"] for line in lines], ["1", "1"])
+
+    def test_a_search_without_a_probe_has_no_verdict(self):
+        done = loadtest("find-rate", "--target", self.server.address, "--kind", "tokenize", "--model", "embed-en", "--duration", "60",
+                        "--max-time", "1")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("Nothing was measured: no probe was run.", done.stdout)
+        self.assertIn("Nothing was measured: no probe was run.", done.stderr)
+        self.assertNotIn("holds", done.stdout + done.stderr)
 
     def test_progress_is_for_terminals(self):
         self.assertEqual(self.done.stderr, "")

@@ -127,6 +127,9 @@ TEST(FindRateTest, TheTopOfTheRangeHolds) {
   EXPECT_TRUE(*succeeded);
   EXPECT_EQ(result["search"]["end"], "highest_holds");
   EXPECT_EQ(result["highest"]["rate_per_s"], 60.0);
+  EXPECT_EQ(result["highest"]["is_lower_bound"], true);
+  EXPECT_THAT(result["conclusion"].get<std::string>(), HasSubstr("At least 60.0/s hold"));
+  EXPECT_EQ(result["environment"]["server_version"], "1.2.3 (scripted)");
   EXPECT_GE(result["probes"].size(), 3U);
 }
 
@@ -153,6 +156,22 @@ TEST(FindRateTest, TheSearchsTimeIsBounded) {
   EXPECT_EQ(result["search"]["end"], "out_of_time");
   EXPECT_GE(result["probes"].size(), 1U);
   EXPECT_LE(result["probes"].size(), 2U);
+}
+
+TEST(FindRateTest, ASearchWithoutAProbeHasNoVerdict) {
+  ScriptedServer server({});
+  FindRateFlags flags = ShortProbes();
+  flags.run.duration_s = 5;
+  flags.max_time_s = 2;
+  const auto [succeeded, result] = Find(server, flags);
+  EXPECT_EQ(succeeded.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(succeeded.status().message()),
+              HasSubstr("Nothing was measured: no probe was run. The first one takes 5.1 s, and "
+                        "--max-time is 2 s."));
+  EXPECT_EQ(server.num_requests(), 0);
+  EXPECT_EQ(result["has_verdict"], false);  // the files are there all the same
+  EXPECT_EQ(result["search"]["end"], "out_of_time");
+  EXPECT_TRUE(std::filesystem::exists(ScratchPath("search.html")));
 }
 
 TEST(FindRateTest, AnInterruptReportsWhatThereIs) {

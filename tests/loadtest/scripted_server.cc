@@ -270,6 +270,7 @@ grpc::Status ScriptedServer::Tokenize(Context*, const v1::TokenizeRequest* reque
 
 grpc::Status ScriptedServer::ListModels(Context*, const v1::ListModelsRequest*,
                                         v1::ListModelsResponse* response) {
+  response->set_server_version("1.2.3 (scripted)");
   for (const auto& [name, task] :
        {std::pair("write", v1::TASK_GENERATE), std::pair("embed", v1::TASK_ENCODE),
         std::pair("rank", v1::TASK_CLASSIFY), std::pair("tags", v1::TASK_CLASSIFY_TOKENS)}) {

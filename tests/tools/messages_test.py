@@ -14,7 +14,7 @@ import unittest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PAGE = "docs/troubleshooting.md"
 SOURCES = ("server/**/*.cc", "server/**/*.h", "engine/**/*.cc", "engine/**/*.h", "kernels/**/*.cc", "kernels/**/*.h", "base/*.cc", "base/*.h",
-           "client/**/*.cc", "client/**/*.h", "client/python/beamline_client/*.py", "loadtest/**/*.cc", "loadtest/**/*.h")
+           "client/**/*.cc", "client/**/*.h", "client/python/*.py", "client/python/beamline_client/*.py", "loadtest/**/*.cc", "loadtest/**/*.h")
 # Whose refusals and warnings are all on the page.
 COVERED = ("server/**/*.cc", "engine/serving/*.cc", "engine/loading/*.cc", "engine/checkpoint/*.cc", "kernels/*.cc", "kernels/cpu/*.cc")
 REFUSALS = re.compile(r"(?:(?:Unavailable|ResourceExhausted|FailedPrecondition|PermissionDenied|AlreadyExists|Unimplemented)Error\(|"

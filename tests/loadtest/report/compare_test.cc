@@ -3,6 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "loadtest/report/text_table.h"
 
 namespace beamline::loadtest::compare_test {
@@ -16,6 +21,7 @@ Result MakeResult() {
                 .output_tokens_per_s = 1234.5,
                 .good_per_s = 90,
                 .has_slo = true,
+                .num_requests = 1000,
                 .num_errors = 7};
   for (int i = 1; i <= 100; ++i) result.end_to_end.Record(i * 1'000'000);
   result.time_to_first_token.Record(2'000'000);
@@ -29,8 +35,11 @@ TEST(Comparison, HasARowForEachResult) {
   closed.has_slo = false;
   const auto rows = ComparisonRows({MakeResult(), closed});
   ASSERT_EQ(rows.size(), 3U);
-  const std::vector<std::string> first = {"släck", "100", "99.5",        "98.2", "1234",
-                                          "90.0",  "7",   "2.00 / 2.00", "–",    "50.0 / 99.0"};
+  const std::vector<std::string> first = {"släck", "100",
+                                          "99.5",  "98.2",
+                                          "1234",  "90.0",
+                                          "7",     "2.00 / 2.00 / 2.00",
+                                          "–",     "50.0 / 90.0 / 99.0"};
   EXPECT_EQ(rows[1], first);
   EXPECT_EQ(rows[2][1], "closed");
   EXPECT_EQ(rows[2][5], "–");
@@ -46,8 +55,84 @@ TEST(Comparison, ColumnsAreAlignedByCharacters) {
             "  ────────────\n"
             "  ä          5\n"
             "  longer  1234\n");
-  const std::string text = FormatComparison({MakeResult()});
+  const std::string text = Compare({MakeResult()}, std::nullopt).text;
   EXPECT_NE(text.find("  släck "), std::string::npos) << text;
+}
+
+const Difference& Find(const std::vector<Difference>& all, const std::string& figure) {
+  static const Difference kNone{.figure = "none"};
+  const auto found = std::ranges::find(all, figure, &Difference::figure);
+  return found == all.end() ? kNone : *found;
+}
+
+TEST(Comparison, DifferencesAreOfTheFirstResult) {
+  Result other = MakeResult();
+  other.end_to_end = Histogram();
+  for (int i = 1; i <= 100; ++i) other.end_to_end.Record(i * 1'100'000);
+  other.requests_per_s = 78.6;
+  const auto differences = Differences(MakeResult(), other, 0.05);
+  const Difference& p99 = Find(differences, "end to end p99, ms");
+  EXPECT_NEAR(p99.base, 99, 0.1);
+  EXPECT_NEAR(p99.other, 108.9, 0.2);
+  EXPECT_NEAR(p99.change.value_or(0), 0.1, 0.002);
+  EXPECT_TRUE(p99.is_worse);
+  for (const char* figure : {"first token p50, ms", "first token p90, ms", "end to end p90, ms"}) {
+    EXPECT_EQ(Find(differences, figure).figure, figure);
+  }
+  EXPECT_EQ(Find(differences, "time per token p50, ms").figure, "none");  // neither has one
+  EXPECT_TRUE(Find(differences, "requests/s").is_worse);                  // a fifth less
+  EXPECT_FALSE(Find(differences, "output tokens/s").is_worse);
+  EXPECT_FALSE(Find(differences, "first token p50, ms").is_worse);
+  // The other way round: latencies fall and rates grow.
+  const auto better = Differences(other, MakeResult(), 0.05);
+  EXPECT_TRUE(Find(better, "end to end p99, ms").is_better);
+  EXPECT_TRUE(Find(better, "requests/s").is_better);
+  EXPECT_FALSE(std::ranges::any_of(better, &Difference::is_worse));
+  // A wider threshold, and none.
+  EXPECT_FALSE(Find(Differences(MakeResult(), other, 0.15), "end to end p99, ms").is_worse);
+  EXPECT_TRUE(Find(Differences(MakeResult(), other, 0.15), "requests/s").is_worse);
+  EXPECT_FALSE(
+      std::ranges::any_of(Differences(MakeResult(), other, std::nullopt), &Difference::is_worse));
+}
+
+TEST(Comparison, ErrorsCountFromAThousandthOfTheRequests) {
+  const auto worse = [](int64_t before, int64_t after) {
+    Result base = MakeResult(), other = MakeResult();
+    base.num_errors = before;
+    other.num_errors = after;
+    return Find(Differences(base, other, 0.5), "errors, % of the requests").is_worse;
+  };
+  EXPECT_FALSE(worse(0, 0));
+  EXPECT_TRUE(worse(0, 1));
+  EXPECT_TRUE(worse(7, 20));
+  EXPECT_FALSE(worse(20, 7));
+  EXPECT_FALSE(worse(100, 140));  // by less than half
+  Result many = MakeResult(), more = MakeResult();
+  many.num_requests = more.num_requests = 100'000;
+  many.num_errors = 0;
+  more.num_errors = 9;  // fewer than a thousandth
+  EXPECT_FALSE(Find(Differences(many, more, 0.5), "errors, % of the requests").is_worse);
+}
+
+TEST(Comparison, TellsWhatIsWorse) {
+  Result other = MakeResult();
+  other.label = "after";
+  EXPECT_FALSE(Compare({MakeResult(), other}, 0.05).is_worse);
+  EXPECT_NE(Compare({MakeResult(), other}, 0.05)
+                .text.find("No figure of after is worse by more than 5%."),
+            std::string::npos);
+  other.num_errors = 300;
+  other.asked_rate = 50;
+  const Comparison comparison = Compare({MakeResult(), MakeResult(), other}, 0.05);
+  EXPECT_TRUE(comparison.is_worse);
+  for (const char* part : {"after is worse by more than 5%: errors, % of the requests +4185.7%.",
+                           "The loads differ (100/s asked, 50.0/s asked)", "  worse\n"}) {
+    EXPECT_NE(comparison.text.find(part), std::string::npos) << part << comparison.text;
+  }
+  const Comparison without = Compare({MakeResult(), other}, std::nullopt);
+  EXPECT_FALSE(without.is_worse);
+  EXPECT_EQ(without.text.find("worse"), std::string::npos);
+  EXPECT_NE(without.text.find("+4185.7%"), std::string::npos) << without.text;
 }
 
 TEST(Comparison, NumbersHaveThreeDigits) {

@@ -106,17 +106,57 @@ TEST(ReportPageTest, FiguresAreThoseOfTheJson) {
 TEST(ReportPageTest, HasEveryChartWithItsLegend) {
   const std::string html = ReportPage(NamedReport("chat"));
   for (const char* title :
-       {"Latency by percentile", "End to end by class", "Requests", "Open requests", "End to end",
-        "Time to first token", "Time per output token", "Output tokens", "Server: queue and batch",
+       {"First token, by percentile", "Time per token, by percentile",
+        "Between tokens, by percentile", "End to end, by percentile", "Requests",
+        "Requests that did not end well", "Open requests", "First token", "Time per token",
+        "End to end", "Output tokens", "Server: queue", "Server: running", "Server: batch",
         "Server: tokens generated"}) {
     EXPECT_THAT(html, HasSubstr("<figcaption>" + std::string(title) + "</figcaption>"));
   }
-  for (const char* series : {"first token", "between tokens", "end to end", "chat", "embed", "p50",
-                             "p90", "p99", "asked for", "sent", "ended well", "failed",
-                             "waiting requests", "running sequences", "sequences a step, mean"}) {
+  for (const char* series :
+       {"chat", "embed", "all requests", "p50", "p90", "p99", "asked for", "sent", "ended well",
+        "failed", "waiting requests", "running sequences", "mean of the steps"}) {
     EXPECT_THAT(html, HasSubstr("</svg>" + std::string(series) + "</li>"));
     EXPECT_THAT(html, HasSubstr("data-series=\"" + std::string(series) + "\""));
   }
+}
+
+TEST(ReportPageTest, BeginsWithTheTimesAndTheServersVersion) {
+  RunReport report = NamedReport("chat");
+  report.environment.server_version = "1.2.3 (abc)";
+  const std::string html = ReportPage(report);
+  const std::string body = html.substr(html.find("<h1>"));
+  EXPECT_THAT(body, HasSubstr(" · Beamline 1.2.3 (abc) · "));
+  std::vector<std::string> places;
+  const std::regex figure("data-json=\"([^\"]*)\"");
+  for (std::sregex_iterator found(body.begin(), body.end(), figure), end; found != end; ++found) {
+    places.push_back((*found)[1]);
+  }
+  std::vector<std::string> expected;
+  for (const char* latency : {"time_to_first_token", "time_per_output_token", "end_to_end"}) {
+    for (const char* percentile : {"p50_ms", "p90_ms", "p99_ms"}) {
+      expected.push_back(std::string("/total/") + latency + "/" + percentile);
+    }
+  }
+  ASSERT_GT(places.size(), expected.size());
+  places.resize(expected.size());
+  EXPECT_EQ(places, expected);
+  EXPECT_EQ(ToJson(report)["environment"]["server_version"], "1.2.3 (abc)");
+}
+
+// Keys of the JSON are in attributes alone.
+TEST(ReportPageTest, NamesAreForPeople) {
+  RunReport report = NamedReport("chat");
+  report.summary.classes[1].name = report.summary.classes[1].kind = "encode_many";
+  const std::string html = ReportPage(report);
+  const std::string text = std::regex_replace(html, std::regex("<[^>]*>"), "");
+  for (const char* key : {"time_to_first_token", "inter_token", "end_to_end", "encode_many",
+                          "generate_stream", "inter-token", "protobuf_", "_ms"}) {
+    EXPECT_THAT(text.substr(text.find("Load test")), Not(HasSubstr(key))) << key;
+  }
+  EXPECT_THAT(html, HasSubstr("<dt>processor</dt>"));
+  EXPECT_THAT(html, HasSubstr("embedding of many"));
+  EXPECT_THAT(html, HasSubstr("<span class=\"soft\">streamed generation</span>"));
 }
 
 TEST(ReportPageTest, HostileTextIsShownAndNothingElse) {

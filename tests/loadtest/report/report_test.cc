@@ -10,8 +10,10 @@
 #include <string>
 
 #include "loadtest/report/compare.h"
+#include "loadtest/report/names.h"
 #include "loadtest/report/plot.h"
 #include "loadtest/report/recorder.h"
+#include "loadtest/report/report_page.h"
 #include "loadtest/report/result_json.h"
 #include "loadtest/report/terminal.h"
 #include "tests/scratch_path.h"
@@ -172,9 +174,59 @@ TEST(ResultJsonTest, OtherFilesAreRefused) {
 TEST(TerminalTest, ShowsWhatMatters) {
   const std::string text = FormatReport(MakeReport({.ttft_ms = 11}));
   for (const char* part : {"poisson arrivals, 100/s", "chat: first token", "p99.9", "UNAVAILABLE",
-                           "100 of 101 within the objectives", "lateness", "gone <away>"}) {
+                           "100 of 101 within the objectives", "lateness", "gone <away>",
+                           "chat: time per token", "chat: between tokens"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
+}
+
+// p50, p90 and p99 of the three times go before everything but the load and the server.
+TEST(TerminalTest, BeginsWithTheTimes) {
+  RunReport report = MakeReport({});
+  report.environment.server_version = "1.2.3 (abc)";
+  const std::string text = FormatReport(report);
+  size_t before = 0;
+  for (const char* part : {"server: Beamline 1.2.3 (abc)\n", "time (ms)", "first token ",
+                           "time per token ", "total, end to end ", "requests  ", "latency (ms)"}) {
+    const size_t at = text.find(part, before);
+    ASSERT_NE(at, std::string::npos) << part << "\n" << text;
+    before = at;
+  }
+  EXPECT_THAT(text, testing::ContainsRegex("time \\(ms\\) +p50 +p90 +p99\n"));
+}
+
+TEST(NamesTest, AreForPeople) {
+  EXPECT_EQ(KindTitle("generate_stream"), "streamed generation");
+  EXPECT_EQ(KindTitle("other"), "other");
+  EXPECT_EQ(ClassTitle({.name = "encode_many", .kind = "encode_many"}), "embedding of many");
+  EXPECT_EQ(ClassTitle({.name = "chat", .kind = "generate"}), "chat");
+  EXPECT_EQ(EnvironmentTitle("cpu"), "processor");
+}
+
+TEST(LatenessTest, IsToldAboveItsShare) {
+  ClassSummary total;
+  for (int i = 0; i < 100; ++i) {
+    total.end_to_end.Record(100'000'000);
+    total.lateness.Record(9'900'000);
+  }
+  EXPECT_EQ(LatenessWarning(total), "");
+  for (int i = 0; i < 5; ++i) total.lateness.Record(12'000'000);
+  EXPECT_THAT(LatenessWarning(total),
+              HasSubstr("p99 of the sender's lateness is 12.0 ms, more than 10% of the median end "
+                        "to end of 100 ms"));
+  // The first token comes sooner, so that less lateness shows in it.
+  ClassSummary streams;
+  streams.time_to_first_token.Record(20'000'000);
+  streams.end_to_end.Record(100'000'000);
+  streams.lateness.Record(3'000'000);
+  EXPECT_THAT(LatenessWarning(streams), HasSubstr("median first token of 20.0 ms"));
+  EXPECT_EQ(LatenessWarning(ClassSummary{}), "");
+
+  RunReport report = MakeReport({});
+  EXPECT_EQ(ToJson(report)["lateness_warning"], LatenessWarning(report.summary.total));
+  for (int i = 0; i < 100; ++i) report.summary.total.lateness.Record(50'000'000);
+  EXPECT_THAT(FormatReport(report), HasSubstr("\n  warning: the load generator was late"));
+  EXPECT_THAT(ReportPage(report), HasSubstr("Warning: the load generator was late"));
 }
 
 TEST(PlotTest, IsSelfContainedAndEscaped) {
@@ -182,7 +234,7 @@ TEST(PlotTest, IsSelfContainedAndEscaped) {
   ASSERT_TRUE(WriteResult(MakeReport({}), path).ok());
   const std::vector<Result> results = {*ReadResult(path), *ReadResult(path)};
   const std::string svg = PlotSvg(results);
-  for (const char* part : {"Time to first token", "Between tokens", "End to end", "p99",
+  for (const char* part : {"First token", "Time per token", "Between tokens", "End to end", "p99",
                            "data-series", "A &amp; &lt;B&gt;"}) {
     EXPECT_THAT(svg, HasSubstr(part));
   }
@@ -213,7 +265,7 @@ TEST(PlotTest, EveryCurveIsInTheLegend) {
   EXPECT_EQ(curves.size(), 10U);
   for (const auto& [drawn, count] : curves) {
     EXPECT_EQ(lines[drawn], 1) << drawn;
-    EXPECT_EQ(count, 3) << drawn;  // a panel for each latency
+    EXPECT_EQ(count, 4) << drawn;  // a panel for each latency
     for (std::istringstream classes(drawn);;) {
       std::string name;
       if (!(classes >> name)) break;

@@ -145,7 +145,54 @@ TEST(SearchReportTest, SaysHowItEnded) {
     EXPECT_THAT(FormatSearch(report), HasSubstr(text));
     EXPECT_EQ(ToJson(report)["search"]["end"], SearchEndName(end));
   }
-  EXPECT_THAT(SearchReport{}.Conclusion(), HasSubstr("No rate holds."));
+}
+
+// Without a measured probe nothing is known of any rate, and none is said to fail.
+TEST(SearchReportTest, NothingMeasuredIsNoVerdict) {
+  SearchReport report{.label = "x", .limits = MakeLimits(), .max_time_s = 3};
+  report.end = SearchEnd::kOutOfTime;
+  report.first_probe_s = 12;
+  EXPECT_FALSE(report.HasVerdict());
+  EXPECT_EQ(report.Conclusion(),
+            "Nothing was measured: no probe was run. The first one takes 12 s, and --max-time is 3 "
+            "s.");
+  EXPECT_EQ(ToJson(report)["has_verdict"], false);
+  EXPECT_TRUE(ToJson(report)["highest"].is_null());
+  EXPECT_THAT(FormatSearch(report), HasSubstr("Nothing was measured"));
+  EXPECT_THAT(SearchPage(report), HasSubstr(">was measured<"));
+
+  Probe cut = MakeProbe(20, 30);
+  cut.interrupted = true;
+  report.probes = {cut, Probe{.rate = 20, .duration_s = 1}};
+  for (Probe& probe : report.probes) Judge(report.limits, probe);
+  report.end = SearchEnd::kInterrupted;
+  EXPECT_EQ(report.Conclusion(),
+            "Nothing was measured: no probe ended with requests sent. The search was interrupted.");
+  report.end = SearchEnd::kLowestFails;
+  EXPECT_THAT(report.Conclusion(), Not(HasSubstr("--min-rate")));
+  report.probes.push_back(MakeProbe(20, 900));
+  Judge(report.limits, report.probes.back());
+  EXPECT_THAT(report.Conclusion(), HasSubstr("No rate holds. 20.0/s fails: "));
+}
+
+// Where nothing fails the server may hold more than what was tried.
+TEST(SearchReportTest, WithoutAFailureItIsALowerBound) {
+  SearchReport report{.limits = MakeLimits(), .end = SearchEnd::kOutOfTime};
+  report.max_time_s = 60;
+  for (const double rate : {20, 40}) report.probes.push_back(MakeProbe(rate, 30));
+  for (Probe& probe : report.probes) Judge(report.limits, probe);
+  EXPECT_TRUE(report.IsLowerBound());
+  EXPECT_EQ(report.Conclusion(),
+            "At least 40.0/s hold: no rate that was probed fails. The search ended early, after "
+            "--max-time of 60 s.");
+  EXPECT_EQ(ToJson(report)["highest"]["is_lower_bound"], true);
+  EXPECT_THAT(SearchPage(report), HasSubstr("<b>≥ <data value=\"40.0\""));
+  report.probes.push_back(MakeProbe(80, 900));
+  Judge(report.limits, report.probes.back());
+  EXPECT_FALSE(report.IsLowerBound());
+  EXPECT_EQ(ToJson(report)["highest"]["is_lower_bound"], false);
+  EXPECT_THAT(report.Conclusion(), HasSubstr("The highest rate that holds is 40.0/s."));
+  EXPECT_THAT(SearchPage(report), Not(HasSubstr("≥ <data")));
 }
 
 TEST(SearchReportTest, TheTableHasEveryProbeInTheOrderOfRates) {
@@ -238,7 +285,7 @@ TEST(SearchPageTest, HostileTextIsShownAndNothingElse) {
 
 TEST(SearchPageTest, ASearchWithoutAnAnswerHasAPage) {
   SearchReport report{.limits = MakeLimits(), .end = SearchEnd::kLowestFails};
-  EXPECT_THAT(SearchPage(report), HasSubstr("No rate holds."));
+  EXPECT_THAT(SearchPage(report), HasSubstr("Nothing was measured: no probe was run."));
   EXPECT_THAT(SearchPage(report), Not(HasSubstr("<figure>")));
   report.probes.push_back(Probe{.rate = 5, .duration_s = 10});
   Judge(report.limits, report.probes[0]);

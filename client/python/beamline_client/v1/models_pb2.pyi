@@ -41,10 +41,12 @@ class ListModelsRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ListModelsResponse(_message.Message):
-    __slots__ = ["models"]
+    __slots__ = ["models", "server_version"]
     MODELS_FIELD_NUMBER: _ClassVar[int]
+    SERVER_VERSION_FIELD_NUMBER: _ClassVar[int]
     models: _containers.RepeatedCompositeFieldContainer[Model]
-    def __init__(self, models: _Optional[_Iterable[_Union[Model, _Mapping[str, object]]]] = ...) -> None: ...
+    server_version: str
+    def __init__(self, models: _Optional[_Iterable[_Union[Model, _Mapping[str, object]]]] = ..., server_version: _Optional[str] = ...) -> None: ...
 
 class LoadModelRequest(_message.Message):
     __slots__ = ["folder", "name", "settings", "version"]
