@@ -1,3 +1,4 @@
+// Long because the three shells share what is read of options.
 #include "base/command_completion.h"
 
 #include <algorithm>
@@ -55,6 +56,63 @@ std::vector<const OptionNode*> FlagsOf(const CommandNode& program, const Command
   return flags;
 }
 
+// The options that tell which server is asked, with a value each; the load tester's --target is the
+// client's --address.
+constexpr std::string_view kServerOptions[] = {
+    "--address", "--target", "--ca", "--cert", "--key", "--server-name", "--token-file"};
+// Asks the server for its models; quick and quiet where it does not answer.
+constexpr std::string_view kAskForModels = "--timeout 1 models --names 2>/dev/null </dev/null";
+
+// "--address | --target": as patterns of bash and zsh, with what follows each.
+std::string ServerPatterns(std::string_view separator, std::string_view end) {
+  std::vector<std::string> patterns;
+  for (const std::string_view option : kServerOptions) {
+    patterns.push_back(fmt::format("{}{}", option, end));
+  }
+  return fmt::format("{}", fmt::join(patterns, separator));
+}
+
+bool TakesModel(const CommandNode& command) {
+  return std::ranges::any_of(command.options,
+                             [](const OptionNode& one) { return one.value == kModelValue; }) ||
+         std::ranges::any_of(command.commands, TakesModel);
+}
+
+// What is the same in bash and zsh: the options that tell the server, in front of the cursor, are
+// put into `server`. Words are read as they stand, without expanding anything of them.
+std::string ServerOfWords() {
+  return fmt::format(R"sh(    if [[ -n $option ]]; then
+      server+=("${{option/--target/--address}}" "$word")
+      option=''
+    else
+      case $word in
+        --tls) server+=(--tls) ;;
+        {}) option=$word ;;
+        {}) server+=("${{word/--target=/--address=}}") ;;
+      esac
+    fi
+)sh",
+                     ServerPatterns(" | ", ""), ServerPatterns(" | ", "=*"));
+}
+
+// Names come from a server: they are compared and quoted, and never read as code.
+std::string BashModels(const CommandNode& program, const std::string& function) {
+  if (!TakesModel(program)) return "";
+  return fmt::format(R"sh({0}_model_names() {{
+  local name word option=''
+  local -a words server=()
+  read -ra words <<<"${{COMP_LINE:-${{COMP_WORDS[*]}}}}"
+  for word in "${{words[@]}}"; do
+{1}  done
+  while IFS= read -r name; do
+    [[ $name == "$cur"* ]] && COMPREPLY+=("$(printf %q "$name")")
+  done < <(beamline "${{server[@]}}" {2})
+}}
+
+)sh",
+                     function, ServerOfWords(), kAskForModels);
+}
+
 constexpr std::string_view kBashFrame =
     R"bash(# bash completion of {program}; written by the program itself
 {function}_paths() {{
@@ -63,7 +121,7 @@ constexpr std::string_view kBashFrame =
   COMPREPLY=($(compgen "$1" -- "$cur"))
 }}
 
-{function}() {{
+{models}{function}() {{
   local cur=${{COMP_WORDS[COMP_CWORD]}} prev='' path={program} word i literal=''
   ((COMP_CWORD > 0)) && prev=${{COMP_WORDS[COMP_CWORD - 1]}}
   COMPREPLY=()
@@ -111,6 +169,7 @@ std::string BashWords(const std::vector<std::string>& words) {
 std::string BashValue(const OptionNode& option, const std::string& function) {
   if (!option.choices.empty()) return BashWords(option.choices);
   if (option.value == kFileValue) return function + "_paths -f";
+  if (option.value == kModelValue) return function + "_model_names";
   return option.value == kFolderValue ? function + "_paths -d" : "";
 }
 
@@ -161,8 +220,9 @@ std::string BashCompletion(const CommandNode& program) {
   });
   return fmt::format(
       kBashFrame, fmt::arg("program", program.name), fmt::arg("function", function),
-      fmt::arg("commands", cases.commands), fmt::arg("values", cases.values),
-      fmt::arg("flags", cases.flags), fmt::arg("arguments", cases.arguments),
+      fmt::arg("models", BashModels(program, function)), fmt::arg("commands", cases.commands),
+      fmt::arg("values", cases.values), fmt::arg("flags", cases.flags),
+      fmt::arg("arguments", cases.arguments),
       fmt::arg("with_value", fmt::format("{}", fmt::join(cases.with_value, " | \\\n        "))));
 }
 
@@ -178,29 +238,31 @@ std::string ZshText(std::string_view text) {
   return escaped;
 }
 
-std::string ZshAction(const OptionNode& option) {
+std::string ZshAction(const CommandNode& program, const OptionNode& option) {
+  if (option.value == kModelValue) return FunctionName(program.name) + "_model_names";
   if (!option.choices.empty()) return fmt::format("({})", fmt::join(option.choices, " "));
   if (option.value == kFileValue) return "_files";
   if (option.value == kFolderValue) return "_files -/";
   return " ";  // anything
 }
 
-std::string ZshSpecification(const OptionNode& option, const std::string& name) {
+std::string ZshSpecification(const CommandNode& program, const OptionNode& option,
+                             const std::string& name) {
   std::string text = option.is_repeatable ? "*" : "";
   text += name;
   if (!option.value.empty() && name.starts_with("--")) text += '=';
   text += fmt::format("[{}]", ZshText(option.help));
   if (!option.value.empty()) {
     text += fmt::format("{}{}:{}", option.may_lack_value ? "::" : ":", ZshText(option.value),
-                        ZshAction(option));
+                        ZshAction(program, option));
   }
   return Quoted(text);
 }
 
 // An argument that may be anything has no matches: a message in its place, as an option's value
 // has, would keep zsh from completing options.
-std::string ZshArgument(const OptionNode& option) {
-  const std::string action = ZshAction(option);
+std::string ZshArgument(const CommandNode& program, const OptionNode& option) {
+  const std::string action = ZshAction(program, option);
   return Quoted(fmt::format("{}:{}:{}", option.is_repeatable ? "*" : "", ZshText(option.names[0]),
                             action == " " ? "()" : action));
 }
@@ -213,11 +275,11 @@ std::string ZshFunction(const CommandNode& program, const std::string& path,
   text += "  local -A opt_args\n  _arguments -s -S -C";
   for (const OptionNode* option : FlagsOf(program, command)) {
     for (const std::string& name : option->names) {
-      text += " \\\n    " + ZshSpecification(*option, name);
+      text += " \\\n    " + ZshSpecification(program, *option, name);
     }
   }
   for (const OptionNode& option : command.options) {
-    if (option.is_positional) text += " \\\n    " + ZshArgument(option);
+    if (option.is_positional) text += " \\\n    " + ZshArgument(program, option);
   }
   if (command.commands.empty()) return text + "\n}\n\n";
   text += " \\\n    '(-)1: :->command' '(-)*:: :->arguments'\n  case $state in\n    command)\n";
@@ -234,13 +296,15 @@ std::string ZshFunction(const CommandNode& program, const std::string& path,
 }
 
 // "-l output -x -a 'table json csv' -d 'help'".
-std::string FishOption(const OptionNode& option) {
+std::string FishOption(const CommandNode& program, const OptionNode& option) {
   std::string text;
   for (const std::string& name : option.names) {
     text += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
   }
   if (!option.choices.empty()) {
     text += " -x -a " + Quoted(fmt::format("{}", fmt::join(option.choices, " ")));
+  } else if (option.value == kModelValue) {
+    text += fmt::format(" -x -a '({}_model_names)'", FunctionName(program.name));
   } else if (option.value == kFileValue) {
     text += " -r -F";
   } else if (option.value == kFolderValue) {
@@ -251,12 +315,29 @@ std::string FishOption(const OptionNode& option) {
   return text + " -d " + Quoted(option.help);
 }
 
+// Of the whole line, whose options may stand before the command.
+std::string ZshModels(const CommandNode& program) {
+  if (!TakesModel(program)) return "";
+  return fmt::format(R"sh({0}_model_names() {{
+  local word option=''
+  local -a server names
+  for word in ${{(Q)${{(z)BUFFER}}}}; do
+{1}  done
+  names=(${{(f)"$(beamline "${{server[@]}}" {2})"}})
+  compadd -a names
+}}
+
+)sh",
+                     FunctionName(program.name), ServerOfWords(), kAskForModels);
+}
+
 }  // namespace
 
 std::string ZshCompletion(const CommandNode& program) {
   const std::string function = FunctionName(program.name);
   std::string script =
       fmt::format("#compdef {}\n# zsh completion; written by the program itself\n\n", program.name);
+  script += ZshModels(program);
   VisitCommands(program.name, program, [&](const std::string& path, const CommandNode& command) {
     script += ZshFunction(program, path, command);
   });
@@ -288,20 +369,50 @@ function {function}_command
   end
 end
 
-{begin} -f
+{models}{begin} -f
 )fish";
 
+std::string FishModels(const CommandNode& program) {
+  if (!TakesModel(program)) return "";
+  return fmt::format(R"fish(function {0}_model_names
+  set -l server
+  set -l option ''
+  for word in (commandline -opc)
+    if test -n "$option"
+      set -a server (string replace -- --target --address $option) $word
+      set option ''
+    else
+      switch $word
+        case --tls
+          set -a server --tls
+        case {1}
+          set option $word
+        case {2}
+          set -a server (string replace -- --target= --address= $word)
+      end
+    end
+  end
+  beamline $server {3}
+end
+
+)fish",
+                     FunctionName(program.name), ServerPatterns(" ", ""),
+                     "'" + ServerPatterns("' '", "=*") + "'", kAskForModels);
+}
+
 // The lines of one command; `condition` is when they hold.
-std::string FishCommand(const std::string& begin, const std::string& condition,
-                        const CommandNode& command) {
+std::string FishCommand(const CommandNode& program, const std::string& begin,
+                        const std::string& condition, const CommandNode& command) {
   const std::string in_command = fmt::format("{} -n '{}'", begin, condition);
   std::string text;
   for (const OptionNode& option : command.options) {
     if (!option.is_positional) {
-      text += in_command + FishOption(option) + "\n";
+      text += in_command + FishOption(program, option) + "\n";
     } else if (!option.choices.empty()) {
       text += fmt::format("{} -a {}\n", in_command,
                           Quoted(fmt::format("{}", fmt::join(option.choices, " "))));
+    } else if (option.value == kModelValue) {
+      text += fmt::format("{} -a '({}_model_names)'\n", in_command, FunctionName(program.name));
     } else if (option.value == kFileValue) {
       text += in_command + " -F\n";
     }
@@ -317,20 +428,20 @@ std::string FishCompletion(const CommandNode& program) {
   std::vector<std::string> with_value;
   std::string options;
   for (const OptionNode* option : FlagsOf(program, program)) {
-    options += begin + FishOption(*option) + "\n";
+    options += begin + FishOption(program, *option) + "\n";
     if (option->value.empty() || option->may_lack_value) continue;
     with_value.insert(with_value.end(), option->names.begin(), option->names.end());
   }
   std::string script =
       fmt::format(kFishFrame, fmt::arg("program", program.name), fmt::arg("function", function),
-                  fmt::arg("begin", begin),
+                  fmt::arg("models", FishModels(program)), fmt::arg("begin", begin),
                   fmt::arg("with_value", fmt::format("{}", fmt::join(with_value, " "))));
   script += options;
   for (const CommandNode& command : program.commands) {
     script += fmt::format("{} -n 'test (count ({}_command)) = 0' -a {} -d {}\n", begin, function,
                           command.name, Quoted(command.help));
     const std::string condition = fmt::format("contains {} ({}_command)", command.name, function);
-    script += FishCommand(begin, condition, command);
+    script += FishCommand(program, begin, condition, command);
   }
   return script;
 }

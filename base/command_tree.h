@@ -38,6 +38,8 @@ CommandNode WalkCommands(const CLI::App& app);
 // Values that are paths, as AddPath and the like call them.
 inline constexpr std::string_view kFileValue = "FILE";
 inline constexpr std::string_view kFolderValue = "FOLDER";
+// A value that is the name of a model of the server, which completion asks for.
+inline constexpr std::string_view kModelValue = "MODEL";
 
 // What completion offers for the value of an option whose reader checks it, which help calls
 // `value`; without any choice only that.

@@ -25,6 +25,8 @@ target_include_directories(beamline_dnnl INTERFACE ${DNNL_INCLUDE_DIR})
 pkg_check_modules(ONIGURUMA REQUIRED IMPORTED_TARGET oniguruma)
 add_library(beamline_oniguruma INTERFACE IMPORTED)
 target_link_libraries(beamline_oniguruma INTERFACE -l:libc.so.6 PkgConfig::ONIGURUMA)
+# Editing of lines in `beamline chat`. Its licence is BSD's; readline's, GPL 3, would be that of the program too.
+pkg_check_modules(LIBEDIT REQUIRED IMPORTED_TARGET libedit)
 pkg_check_modules(ICU REQUIRED IMPORTED_TARGET icu-uc icu-i18n)
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
 if(BEAMLINE_BUILD_TESTS)

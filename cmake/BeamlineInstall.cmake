@@ -3,7 +3,7 @@
 include(GNUInstallDirs)
 set(BEAMLINE_CONFIG_SAMPLE ${PROJECT_SOURCE_DIR}/deploy/systemd/server.yaml)
 install(FILES README.md CHANGELOG.md LICENSE SECURITY.md DESTINATION share/doc/beamline)
-install(FILES tools/convert_weights DESTINATION share/beamline/tools)
+install(PROGRAMS tools/convert_weights DESTINATION share/beamline/tools)
 install(FILES ${BEAMLINE_CONFIG_SAMPLE} DESTINATION share/doc/beamline/examples)
 
 # These two depend on where the tree is installed, which --prefix may say as late as then. A configuration file that is there is

@@ -10,7 +10,7 @@ build_packages=(
   ca-certificates ccache cmake curl g++ git mold ninja-build pkg-config
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
   libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev libyaml-cpp-dev prometheus-cpp-dev
-  libboost-dev libcurl4-openssl-dev libdnnl-dev libhwy-dev libicu-dev libonig-dev libssl-dev
+  libboost-dev libcurl4-openssl-dev libdnnl-dev libedit-dev libhwy-dev libicu-dev libonig-dev libssl-dev
 )
 test_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev clang-format dpkg-dev file haproxy openssl prometheus python3 python3-grpcio

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/command_line.h"
+#include "base/command_tree.h"
 #include "base/status_line.h"
 #include "base/text.h"
 #include "client/cli/cli.h"
@@ -201,7 +202,9 @@ void AddAdminCommands(CLI::App& app, Command& chosen) {
   auto unload = std::make_shared<LeaveFlags>();
   command = app.add_subcommand(
       "unload", "unloads a model when its requests are answered; --address: the admin address");
-  command->add_option("name", unload->name, "a model")->required();
+  command->add_option("name", unload->name, "a model")
+      ->required()
+      ->type_name(std::string(kModelValue));
   AddNumber(*command, "--model-version", unload->version, "of the model [the only one]", 1,
             kMostVersions);
   AddNumber(*command, "--grace", unload->grace_seconds,
@@ -220,7 +223,9 @@ void AddAdminCommands(CLI::App& app, Command& chosen) {
       "restart",
       "restarts a replica of a model while the others answer; --address: the admin "
       "address");
-  command->add_option("name", restart->name, "a model")->required();
+  command->add_option("name", restart->name, "a model")
+      ->required()
+      ->type_name(std::string(kModelValue));
   AddNumber(*command, "--model-version", restart->version, "of the model [the only one]", 1,
             kMostVersions);
   AddNumber(*command, "--replica", restart->replica, "its number, from 0 [0]", 0, kMostReplica);

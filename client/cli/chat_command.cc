@@ -1,32 +1,52 @@
 // `beamline chat`: a conversation with a model that has a chat template, a line of standard input
 // for each turn.
+#include <unistd.h>
+
 #include <algorithm>
+#include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/command_line.h"
+#include "base/command_tree.h"
 #include "base/text.h"
 #include "client/cli/chat_file.h"
 #include "client/cli/cli.h"
 #include "client/cli/format.h"
 #include "client/cli/generate_options.h"
+#include "client/cli/line_editor.h"
 #include "client/cli/lines.h"
 #include "fmt/format.h"
 #include "fmt/ostream.h"
+#include "fmt/ranges.h"
 
 namespace beamline::cli {
 namespace {
 
 constexpr std::string_view kReset = "/reset";
 constexpr std::string_view kUndo = "/undo";
+constexpr std::string_view kHelp = "/help";
+constexpr std::string_view kQuit = "/quit";
+constexpr std::string_view kCommands[] = {kHelp, kReset, kUndo, kQuit};
+constexpr std::string_view kCommandHelp =
+    "/help    shows this\n"
+    "/reset   begins the conversation anew\n"
+    "/undo    takes the last turn and its answer back\n"
+    "/quit    ends, as ^D does\n"
+    "//TEXT   says /TEXT\n";
+constexpr std::string_view kKeyHelp =
+    "Up and Down bring earlier lines back, ^R searches them, Tab completes a command.\n";
 // A person is asked for the next turn with it, on standard error.
 constexpr std::string_view kInvitation = "> ";
 
 struct ChatOptions {
   GenerateOptions generate;
   std::string system;
+  std::string history_file;
 };
 
 v1::ChatMessage Message(std::string role, std::string content) {
@@ -57,8 +77,13 @@ absl::StatusOr<v1::Chat> Beginning(const ChatOptions& options) {
 
 class Conversation {
  public:
-  Conversation(const Session& session, const ChatOptions& options, v1::Chat beginning)
-      : session_(session), options_(options.generate), beginning_(std::move(beginning)) {
+  // is_edited: the lines are those of a LineEditor.
+  Conversation(const Session& session, const ChatOptions& options, v1::Chat beginning,
+               bool is_edited)
+      : session_(session),
+        options_(options.generate),
+        beginning_(std::move(beginning)),
+        is_edited_(is_edited) {
     options_.chat = beginning_;
   }
 
@@ -67,23 +92,29 @@ class Conversation {
     if (line.find_first_not_of(" \t\r") == std::string::npos) return absl::OkStatus();
     if (line.front() != '/') return Say(line);
     if (line.starts_with("//")) return Say(line.substr(1));
-    if (line == kReset) {
+    const std::string_view command(line.data(), line.find_last_not_of(" \t\r") + 1);
+    if (command == kReset) {
       options_.chat = beginning_;
-      return absl::OkStatus();
-    }
-    if (line != kUndo) {
+    } else if (command == kHelp) {
+      session_.console.err << kCommandHelp << (is_edited_ ? kKeyHelp : "") << std::flush;
+    } else if (command == kQuit) {
+      has_ended_ = true;
+    } else if (command == kUndo) {
+      if (options_.chat->messages_size() <= beginning_.messages_size()) {
+        return absl::InvalidArgumentError("there is nothing to undo");
+      }
+      Forget();
+      Forget();
+    } else {
       return absl::InvalidArgumentError(
-          fmt::format("there is no command '{}'; there are {}, {}, and // before a text that "
+          fmt::format("there is no command '{}'; there are {}, and // before a text that "
                       "begins with /",
-                      Shorten(line), kReset, kUndo));
+                      Shorten(command), fmt::join(kCommands, ", ")));
     }
-    if (options_.chat->messages_size() <= beginning_.messages_size()) {
-      return absl::InvalidArgumentError("there is nothing to undo");
-    }
-    Forget();
-    Forget();
     return absl::OkStatus();
   }
+
+  bool has_ended() const { return has_ended_; }
 
  private:
   void Forget() { options_.chat->mutable_messages()->RemoveLast(); }
@@ -126,18 +157,34 @@ class Conversation {
   const Session& session_;
   GenerateOptions options_;  // whose chat is the conversation
   const v1::Chat beginning_;
+  const bool is_edited_;
+  bool has_ended_ = false;
 };
 
-absl::Status RunChat(const Session& session, ChatOptions options) {
-  if (!session.output.is_table()) return UsageError("chat goes with --output table");
-  auto beginning = Beginning(options);
-  if (!beginning.ok()) return beginning.status();
-  if (options.generate.model.empty()) {
-    auto model = DefaultModel(session, v1::TASK_GENERATE, Input::kChat);
-    if (!model.ok()) return model.status();
-    options.generate.model = *std::move(model);
+// Lines that are edited, until their end or /quit. Errors are told as they come.
+absl::Status ConverseByEditor(const Session& session, const std::string& history_file,
+                              Conversation& conversation) {
+  auto editor = LineEditor::Open(
+      {.in = session.console.in,
+       .out = STDERR_FILENO,
+       .prompt = std::string(kInvitation),
+       .completions = std::vector<std::string>(std::begin(kCommands), std::end(kCommands)),
+       .history_file = history_file});
+  if (!editor.ok()) return editor.status();
+  bool is_open = true;
+  while (is_open && !conversation.has_ended() && session.console.out.good()) {
+    const std::optional<std::string> line = (*editor)->Next();
+    is_open = line.has_value();
+    if (!is_open) break;
+    const absl::Status status = conversation.Take(*line);
+    if (!status.ok()) session.console.err << ErrorLine("beamline", ErrorText(status));
   }
-  Conversation conversation(session, options, *std::move(beginning));
+  if (!is_open) session.console.err << std::endl;
+  return (*editor)->SaveHistory();
+}
+
+// Lines of a file, a pipe, or a terminal that cannot be drawn on.
+absl::Status ConverseByLines(const Session& session, Conversation& conversation) {
   LineSource lines(session.console);
   const bool asks = lines.is_terminal() && session.console.err_is_terminal;
   const auto invite = [&] {
@@ -155,19 +202,40 @@ absl::Status RunChat(const Session& session, ChatOptions options) {
       PrintLineError(session.console, lines.num_lines(), status);
       if (++num_failed == 1) first_error = std::move(status);
     }
+    if (conversation.has_ended()) break;
     invite();
   }
-  if (asks) session.console.err << std::endl;
+  if (asks && !conversation.has_ended()) session.console.err << std::endl;
   if (!lines.error().ok()) return lines.error();
   // Who writes the lines has seen what failed.
   return asks ? absl::OkStatus() : LinesFailed(num_failed, lines.num_lines(), first_error);
 }
 
+absl::Status RunChat(const Session& session, ChatOptions options) {
+  if (!session.output.is_table()) return UsageError("chat goes with --output table");
+  auto beginning = Beginning(options);
+  if (!beginning.ok()) return beginning.status();
+  if (options.generate.model.empty()) {
+    auto model = DefaultModel(session, v1::TASK_GENERATE, Input::kChat);
+    if (!model.ok()) return model.status();
+    options.generate.model = *std::move(model);
+  }
+  const Console& console = session.console;
+  const bool edits = isatty(console.in) == 1 && console.err_is_terminal && CanEditLines();
+  if (!options.history_file.empty() && !edits) {
+    return UsageError("--history goes with lines that are edited on a terminal");
+  }
+  Conversation conversation(session, options, *std::move(beginning), edits);
+  return edits ? ConverseByEditor(session, options.history_file, conversation)
+               : ConverseByLines(session, conversation);
+}
+
 constexpr char kChatExamples[] =
     "Each line of standard input is a turn, whose answer is streamed. /reset begins\n"
-    "anew, /undo takes the last turn and its answer back, and a line that begins\n"
-    "with // is a text that begins with /. The end of the input (^D) ends it, and\n"
-    "so does ^C.\n"
+    "anew, /undo takes the last turn and its answer back, /help shows the commands,\n"
+    "and a line that begins with // is a text that begins with /. /quit ends it, as\n"
+    "the end of the input (^D) and ^C do. On a terminal lines are edited: the cursor\n"
+    "keys, ^R to search the lines before, ~/.editrc.\n"
     "\n"
     "Examples:\n"
     "  beamline chat --model assistant --system \"Be brief.\"\n"
@@ -182,10 +250,13 @@ void AddChatCommand(CLI::App& app, Command& chosen) {
   command
       ->add_option("--model", generate.model,
                    "name of a model with a chat template; default: the only one")
-      ->type_name("NAME");
+      ->type_name(std::string(kModelValue));
   command->add_option("--system", options->system, "the system message")->type_name("TEXT");
   AddPath(*command, "--chat", generate.chat_file,
           "begins with the conversation of a JSON file, as of 'beamline generate --chat'");
+  AddPath(*command, "--history", options->history_file,
+          "keeps the lines of conversations in this file, for the cursor keys; default: those of "
+          "this one alone");
   auto* greedy = command->add_flag("--greedy", generate.greedy, "the likeliest token, always");
   const auto sampling = [&](const char* name, auto& value, const char* help) {
     AddNumber(*command, name, value, help)->excludes(greedy);

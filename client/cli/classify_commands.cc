@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/command_line.h"
+#include "base/command_tree.h"
 #include "base/text.h"
 #include "client/cli/cli.h"
 #include "client/cli/format.h"
@@ -33,7 +34,7 @@ struct ClassifyOptions {
 
 void AddOptions(CLI::App& command, const char* top_help, ClassifyOptions& o) {
   command.add_option("--model", o.model, "name of a model; see 'beamline models'")
-      ->type_name("NAME");
+      ->type_name(std::string(kModelValue));
   command.add_option("--function", o.function, "of the model's logits; default: the model's own")
       ->check(CLI::IsMember({"model", "none", "sigmoid", "softmax"}));
   AddNumber(command, "--top", o.top, top_help);
@@ -322,7 +323,7 @@ void AddClassifyTokens(CLI::App& app, Command& chosen) {
   command->add_option("text", options->texts,
                       "texts; without any, or '-': the lines of standard input");
   command->add_option("--model", options->model, "name of a model; see 'beamline models'")
-      ->type_name("NAME");
+      ->type_name(std::string(kModelValue));
   command
       ->add_option("--aggregation", options->aggregation,
                    "how tokens become entities; default: none, tokens are shown")

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/command_line.h"
+#include "base/command_tree.h"
 #include "base/text.h"
 #include "client/cli/cli.h"
 #include "client/cli/format.h"
@@ -42,7 +43,7 @@ void AddOptions(CLI::App& command, EncodeOptions& o) {
       command, "--file", o.file,
       "texts of a file, one a line, in one stream; answers in their order; '-': standard input");
   command.add_option("--model", o.model, "name of a model; see 'beamline models'")
-      ->type_name("NAME");
+      ->type_name(std::string(kModelValue));
   command.add_option("--pooling", o.pooling, "default: the model's own")
       ->check(CLI::IsMember({"model", "mean", "cls", "last", "none"}));
   command.add_option("--truncate", o.truncate, "side that loses what is too long; default: error")

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/command_line.h"
+#include "base/command_tree.h"
 #include "base/text.h"
 #include "client/cli/cli.h"
 #include "client/cli/format.h"
@@ -106,7 +107,7 @@ void AddFillMaskCommand(CLI::App& app, Command& chosen) {
                       "texts with the model's mask token; without any, or '-': the lines of "
                       "standard input");
   command->add_option("--model", options->model, "name of a model; see 'beamline models'")
-      ->type_name("NAME");
+      ->type_name(std::string(kModelValue));
   AddNumber(*command, "--top", options->top, "the N likeliest tokens of each mask; default: 5");
   AddRepeatable(*command, "--target", options->targets,
                 "tells of this token alone; repeatable; default: of all");

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/command_line.h"
+#include "base/command_tree.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "client/cli/cli.h"
@@ -190,7 +191,7 @@ void AddGenerateOptions(CLI::App& command, GenerateOptions& o) {
           "prompts of a file, one a line, in one stream; answers in their order; '-': standard "
           "input");
   command.add_option("--model", o.model, "name of a model; see 'beamline models'")
-      ->type_name("NAME");
+      ->type_name(std::string(kModelValue));
   command.add_flag("--ids", o.ids, "prompts are token ids");
   AddPath(command, "--chat", o.chat_file,
           "a conversation for the model's chat template: a JSON file of 1 to 4096 messages");

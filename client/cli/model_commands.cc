@@ -1,8 +1,11 @@
 // `beamline models` and `beamline health`.
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "base/command_tree.h"
+#include "base/text.h"
 #include "client/cli/cli.h"
 #include "client/cli/format.h"
 #include "fmt/format.h"
@@ -148,6 +151,8 @@ void PrintModel(const v1::Model& model, const Session& session) {
 
 namespace {
 
+constexpr size_t kMostNameBytes = 256;
+
 absl::Status RunModels(const Session& session, const std::string& name) {
   if (!name.empty()) {
     const auto model = session.client.GetModel(name, session.options.call());
@@ -165,6 +170,22 @@ absl::Status RunModels(const Session& session, const std::string& name) {
         session.output.CsvHeader(kModelColumns);
         for (const v1::Model& model : models->models()) PrintModelRow(model, session.output);
       });
+  return absl::OkStatus();
+}
+
+// Once each, however many versions there are; without those that no request may name.
+absl::Status RunNames(const Session& session, const std::string& name) {
+  if (!name.empty()) return UsageError("--names goes without a model's name");
+  if (!session.output.is_table()) return UsageError("--names goes with --output table");
+  const auto models = session.client.ListModels(session.options.call());
+  if (!models.ok()) return models.status();
+  std::set<std::string> told;
+  for (const v1::Model& model : models->models()) {
+    const bool is_gone =
+        model.state() == v1::MODEL_STATE_DRAINING || model.state() == v1::MODEL_STATE_FAILED;
+    if (is_gone || !told.insert(model.name()).second) continue;
+    fmt::print(session.console.out, "{}\n", Shorten(model.name(), kMostNameBytes));
+  }
   return absl::OkStatus();
 }
 
@@ -192,18 +213,24 @@ absl::Status RunHealth(const Session& session, const std::string& model) {
 void AddModelCommands(CLI::App& app, Command& chosen) {
   auto name = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand("models", "the server's models, or one in detail");
-  command->add_option("name", *name, "a model");
+  command->add_option("name", *name, "a model")->type_name(std::string(kModelValue));
+  auto names_alone = std::make_shared<bool>(false);
+  command->add_flag("--names", *names_alone, "the models' names alone, a line each");
   command->footer(
       "Examples:\n"
       "  beamline models\n"
+      "  beamline models --names\n"
       "  beamline models write-en --output json\n");
-  command->callback([&chosen, name] {
-    chosen = [name](const Session& session) { return RunModels(session, *name); };
+  command->callback([&chosen, name, names_alone] {
+    chosen = [name, names_alone](const Session& session) {
+      return *names_alone ? RunNames(session, *name) : RunModels(session, *name);
+    };
   });
 
   auto service = std::make_shared<std::string>();
   command = app.add_subcommand("health", "whether the server, or a model, can answer");
-  command->add_option("model", *service, "a model; without: the server");
+  command->add_option("model", *service, "a model; without: the server")
+      ->type_name(std::string(kModelValue));
   command->footer(
       "Ends with status 0 when it is SERVING, else with 1.\n\n"
       "Examples:\n"

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/command_tree.h"
 #include "client/cli/cli.h"
 #include "client/cli/format.h"
 #include "client/cli/generate_options.h"
@@ -115,7 +116,7 @@ void AddScoreCommand(CLI::App& app, Command& chosen) {
   command->add_option("continuation", options->continuations,
                       "continuations; without any, or '-': the lines of standard input");
   command->add_option("--model", options->model, "name of a model; see 'beamline models'")
-      ->type_name("NAME");
+      ->type_name(std::string(kModelValue));
   command->add_option("--source-language", options->source_language, "of the prompt")
       ->type_name("NAME");
   command->add_option("--target-language", options->target_language, "of the continuations")

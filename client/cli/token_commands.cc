@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/command_tree.h"
 #include "client/cli/cli.h"
 #include "client/cli/format.h"
 #include "client/cli/generate_options.h"
@@ -27,7 +28,8 @@ struct DetokenizeOptions {
 };
 
 void AddModelOption(CLI::App& command, std::string& model) {
-  command.add_option("--model", model, "name of a model; see 'beamline models'")->type_name("NAME");
+  command.add_option("--model", model, "name of a model; see 'beamline models'")
+      ->type_name(std::string(kModelValue));
 }
 
 constexpr std::string_view kTokenColumns[] = {"input",   "id",    "begin", "end",

@@ -28,11 +28,30 @@ std::string_view HostOfUrl(std::string_view url) {
   return url.substr(0, url.find_first_of("/?#"));
 }
 
+namespace {
+
+// As libcurl reads it, which would else say so of each reading: a port that is no number, a host
+// that none can have.
+bool IsReadable(const std::string& url) {
+  CURLU* const parts = curl_url();
+  if (parts == nullptr) return true;  // no memory; reading it will say so
+  char* port = nullptr;
+  const bool is_readable =
+      curl_url_set(parts, CURLUPART_URL, url.c_str(), 0) == CURLUE_OK &&
+      curl_url_get(parts, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) == CURLUE_OK &&
+      std::string_view(port) != "0";
+  curl_free(port);
+  curl_url_cleanup(parts);
+  return is_readable;
+}
+
+}  // namespace
+
 absl::Status CheckHttpUrl(std::string_view what, const std::string& url) {
   const bool is_http = url.starts_with("http://") || url.starts_with("https://");
   // '@' would make what looks like the host a user's name.
   if (is_http && IsPlainText(url) && !HostOfUrl(url).empty() &&
-      url.find_first_of("@ \\") == std::string::npos) {
+      url.find_first_of("@ \\") == std::string::npos && IsReadable(url)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(

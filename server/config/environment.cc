@@ -16,9 +16,9 @@ constexpr std::string_view kPrefix = "BEAMLINE_";
 
 // Of other parts: where the demo models, the algorithms, the CUDA backend and NCCL are, and who
 // sums over GPUs; the client's.
-constexpr std::array<std::string_view, 7> kOthers = {
+constexpr std::array<std::string_view, 8> kOthers = {
     "BEAMLINE_MODELS",    kAlgorithmFileVariable, "BEAMLINE_CUDA_MODULE", "BEAMLINE_NCCL_LIBRARY",
-    "BEAMLINE_PEER_SUMS", "BEAMLINE_ADDRESS",     "BEAMLINE_TOKEN_FILE"};
+    "BEAMLINE_PEER_SUMS", "BEAMLINE_ADDRESS",     "BEAMLINE_METRICS",     "BEAMLINE_TOKEN_FILE"};
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 

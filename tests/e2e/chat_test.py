@@ -9,10 +9,16 @@ import argparse
 import http.client
 import json
 import os
+import pty
+import re
+import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import termios
+import time
 import unittest
 
 import demo_server
@@ -125,6 +131,117 @@ class ChatTest(unittest.TestCase):
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=TIMEOUT_S, check=False, env=environment)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(tuple(json.loads(done.stdout)), self.expected(row))
+
+    def converse(self, *keys, arguments=(), environment=None, is_edited=True):
+        """What `beamline chat` shows on a terminal; each of the keys is sent when the prompt has come again."""
+        controller, terminal = pty.openpty()
+        command = ["beamline", "chat", "--model", "chat", "--greedy", "--max-new-tokens", "4", "--address", self.server.address, *arguments]
+        answers = tempfile.TemporaryFile()
+        self.addCleanup(answers.close)
+        process = subprocess.Popen(command, stdin=terminal, stdout=answers, stderr=terminal, start_new_session=True,
+                                   env={**os.environ, "TERM": "xterm", "HOME": self.folder, **(environment or {})})
+        os.close(terminal)
+        shown = b""
+        try:
+            for key in (*keys, None):
+                shown += self.until(controller, b"> " if key else None)
+                if key:
+                    self.wait_for_editing(controller, is_edited)
+                    os.write(controller, key)
+            status = process.wait(TIMEOUT_S)
+        finally:
+            process.kill()
+            process.wait()
+            os.close(controller)
+        answers.seek(0)
+        return status, shown.decode(), answers.read().decode()
+
+    def wait_for_editing(self, terminal, is_edited):
+        """The prompt comes before the terminal gives each key, and keys that it has taken as a line are no keys of the editor."""
+        end = time.monotonic() + TIMEOUT_S
+        while bool(termios.tcgetattr(terminal)[3] & termios.ICANON) == is_edited:
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.01)
+
+    def until(self, controller, wanted):
+        """Reads to a text, or to the end."""
+        shown, end = b"", time.monotonic() + TIMEOUT_S
+        while wanted is None or not shown.endswith(wanted):
+            self.assertLess(time.monotonic(), end, shown)
+            if not select.select([controller], [], [], 1)[0]:
+                continue
+            try:
+                part = os.read(controller, 4096)
+            except OSError:  # the other side is closed
+                part = b""
+            if not part:
+                self.assertIsNone(wanted, shown)
+                break
+            shown += part
+        return shown
+
+    def said(self, history):
+        """The turns that a history file keeps."""
+        with open(history, encoding="utf-8") as file:
+            return [line.rstrip("\n").replace("\\040", " ") for line in file if not line.startswith("_HiStOrY_")]
+
+    def test_lines_are_edited_on_a_terminal(self):
+        history = os.path.join(self.folder, "history")
+        up, left, home = b"\x1b[A", b"\x1b[D", b"\x01"
+        status, shown, answers = self.converse(b"helo" + left + b"l\n", up + home + b"say \n", "grüße\n".encode(), b"/he\t\n", b"\x04",
+                                               arguments=("--history", history))
+        self.assertEqual(status, 0, shown)
+        self.assertEqual(self.said(history), ["hello", "say hello", "grüße", "/help"])
+        self.assertEqual(os.stat(history).st_mode & 0o777, 0o600)
+        self.assertIn("/reset   begins the conversation anew", shown)
+        self.assertIn("Up and Down bring earlier lines back", shown)
+        self.assertEqual(len(re.findall(r"generated tokens, first after", shown)), 3, shown)
+        self.assertNotIn("> ", answers)  # prompts and edited lines are no part of the answers
+        # The next conversation has the lines of this one, searched by ^R.
+        status, shown, _ = self.converse(up + up + b"\n", b"\x12say" + b"\n", b"/quit\n", arguments=("--history", history))
+        self.assertEqual(status, 0, shown)
+        self.assertEqual(len(re.findall(r"generated tokens, first after", shown)), 2, shown)
+        self.assertEqual(self.said(history)[-3:], ["grüße", "say hello", "/quit"], shown)
+
+    def test_a_history_file_of_another_kind_is_refused(self):
+        for name, text, fault in (("other", "no history\n", "accepted: a file that this program wrote, or a new one"),
+                                  ("nowhere/file", None, "which cannot be written")):
+            path = os.path.join(self.folder, name)
+            if text is not None:
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+            status, shown, _ = self.converse(*(() if text else (b"\x04",)), arguments=("--history", path))
+            self.assertEqual(status, 1, shown)
+            self.assertIn(f"--history is '{path}'", shown.replace("\r\n", ""))
+            self.assertIn(fault, shown)
+
+    def test_a_terminal_that_cannot_be_drawn_on_has_plain_lines(self):
+        for terminal in ("dumb", "no-such-terminal"):
+            status, shown, answers = self.converse(b"hello\n", b"/quit\n", environment={"TERM": terminal}, is_edited=False)
+            self.assertEqual(status, 0, shown)
+            self.assertTrue(answers.strip())
+            self.assertEqual(len(shown.split("> ")), 3, shown)
+            self.assertNotIn("\x1b[", re.sub(r"\x1b\[\d*m", "", shown))  # but for the faint notes
+            self.assertNotIn("No entry", shown)
+
+    def test_an_interrupt_leaves_the_terminal_as_it_was(self):
+        controller, terminal = pty.openpty()
+        self.addCleanup(os.close, controller)
+        self.addCleanup(os.close, terminal)
+        before = termios.tcgetattr(terminal)
+        process = subprocess.Popen(["beamline", "chat", "--model", "chat", "--address", self.server.address], stdin=terminal,
+                                   stdout=subprocess.DEVNULL, stderr=terminal, env={**os.environ, "TERM": "xterm", "HOME": self.folder})
+        self.addCleanup(process.kill)
+        self.until(controller, b"> ")
+        self.wait_for_editing(terminal, True)
+        process.send_signal(signal.SIGTSTP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        self.assertEqual(termios.tcgetattr(terminal), before)
+        process.send_signal(signal.SIGCONT)
+        self.wait_for_editing(terminal, True)
+        process.send_signal(signal.SIGINT)  # to it alone: this test is of the same process group
+        self.assertEqual(process.wait(TIMEOUT_S), -signal.SIGINT)
+        self.assertEqual(termios.tcgetattr(terminal), before)
 
     def test_what_is_said_stays_out_of_the_log(self):
         self.post({"model": "chat", "messages": [{"role": "user", "content": "a secret of mine"}], "max_tokens": 1})

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from demo_server import Server
@@ -123,6 +124,60 @@ class Completion(Folder):
                 self.assertIn("--help", shown)
                 self.assertLessEqual(shown, set(self.bash([*words, "--"], script)), words)
 
+    def with_server(self):
+        """The environment of a shell that finds the programs, and a server with two models, one of a name that starts as the other."""
+        for program in present():
+            os.symlink(path_of(program), os.path.join(self.folder, program))
+        os.environ["PATH"] = os.path.dirname(path_of("beamline-server")) + os.pathsep + os.environ["PATH"]
+        folder = os.path.join(options.source, "models/embed-en")
+        server = Server(self.folder, "--model", f"embed-en={folder},device=cpu", "--model", f"embed-de={folder},device=cpu", "--model",
+                        f"other={folder},device=cpu")
+        self.addCleanup(server.stop)
+        path = self.folder + os.pathsep + os.environ["PATH"]
+        return server, {**os.environ, "PATH": path, "HOME": self.folder, "BEAMLINE_ADDRESS": "127.0.0.1:1"}
+
+    def test_models_are_those_of_the_server(self):
+        """In bash and fish, of the server that the line names; a server that is not there is nothing, soon."""
+        server, environment = self.with_server()
+        lines = [(["beamline", "--address", server.address, "encode", "--model", "emb"], {"embed-en", "embed-de"}),
+                 (["beamline", "encode", f"--address={server.address}", "--model", "oth"], {"other"}),
+                 (["beamline", "--address", server.address, "models", ""], {"embed-en", "embed-de", "other"}),
+                 (["beamline", "encode", "--model", "emb"], set())]
+        if "beamline-loadtest" in present():
+            lines.append((["beamline-loadtest", "run", "--target", server.address, "--model", "emb"], {"embed-en", "embed-de"}))
+        shells = [shell for shell in ("bash", "fish") if shutil.which(shell)]
+        for words, wanted in lines:
+            for shell in shells:
+                begin = time.monotonic()
+                offered = self.offered(shell, words, environment)
+                self.assertEqual(offered, wanted, (shell, words))
+                self.assertLess(time.monotonic() - begin, 15)
+
+    def offered(self, shell, words, environment):
+        script = shlex.quote(self.script(words[0], shell))
+        line = " ".join(shlex.quote(word) if word else "" for word in words)
+        if shell == "fish":
+            text = f"source {script}; complete -C{shlex.quote(line)}"
+            return {entry.split("\t")[0] for entry in output_of(self, "fish", "--no-config", "-c", text, cwd=self.work, env=environment).splitlines()}
+        text = (f"source {script}; COMP_WORDS=({line}{'' if words[-1] else chr(39) * 2}); COMP_LINE={shlex.quote(line)}; COMP_CWORD={len(words) - 1}; "
+                f"COMPREPLY=()\n_{words[0].replace('-', '_')}\n"
+                '((${#COMPREPLY[@]})) && printf "%s\\n" "${COMPREPLY[@]}"; true')
+        return set(output_of(self, "bash", "--norc", "-c", text, cwd=self.work, env=environment).splitlines())
+
+    def test_names_of_a_server_are_no_code(self):
+        """What a server calls its models is quoted, whatever it is."""
+        program = os.path.join(self.folder, "beamline")
+        script = self.script("beamline", "bash")
+        with open(program, "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\nprintf '%s\\n' 'a$(touch made)' 'a;touch made' 'a*'\n")
+        os.chmod(program, 0o755)
+        text = (f"source {script}; COMP_WORDS=(beamline encode --model a); COMP_CWORD=3; COMPREPLY=(); _beamline\n"
+                'printf "%s\\n" "${COMPREPLY[@]}"')
+        environment = {**os.environ, "PATH": self.folder + os.pathsep + os.environ["PATH"]}
+        said = output_of(self, "bash", "--norc", "-c", text, cwd=self.work, env=environment)
+        self.assertEqual(said.splitlines(), ["a\\$\\(touch\\ made\\)", "a\\;touch\\ made", "a\\*"])
+        self.assertNotIn("made", os.listdir(self.work))
+
     @needs("fish")
     def test_fish(self):
         for program in present():
@@ -151,7 +206,11 @@ class Completion(Folder):
     @needs("zsh")
     def test_zsh_offers_what_the_others_do(self):
         """Through zsh's own pseudo terminal: what a line becomes when it is completed."""
-        for program, line, wanted in (("beamline", "beamline enc", "beamline encode"),
+        server, environment = self.with_server()
+        for program, line, wanted in (("beamline", f"beamline --address {server.address} encode --model oth",
+                                       f"beamline --address {server.address} encode --model other"),
+                                      ("beamline", "beamline encode --model oth", "beamline encode --model oth"),
+                                      ("beamline", "beamline enc", "beamline encode"),
                                       ("beamline", "beamline --output js", "beamline --output json"),
                                       ("beamline", "beamline models --outp", "beamline models --output="),
                                       ("beamline", "beamline generate --early-stopping heu", "beamline generate --early-stopping heuristic"),
@@ -166,7 +225,7 @@ class Completion(Folder):
                     "zpty -d shell\n")
             with open(os.path.join(self.folder, "shown"), "w", encoding="utf-8"):
                 pass
-            output = run(["zsh", "-f", "-c", text], cwd=self.work)
+            output = run(["zsh", "-f", "-c", text], cwd=self.work, env=environment)
             with open(os.path.join(self.folder, "shown"), encoding="utf-8") as file:
                 self.assertEqual(file.read().strip().rstrip(">").rstrip(), f"<<{wanted}", f"{line}: {output}")
 

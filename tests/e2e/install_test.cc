@@ -72,6 +72,11 @@ TEST_F(InstallTest, DocumentsAndTheContractAreThere) {
   }
 }
 
+TEST_F(InstallTest, WeightsAreConvertedByAProgram) {
+  ChildProcess convert(prefix_ / "share/beamline/tools/convert_weights", {"--help"});
+  EXPECT_EQ(convert.Wait(), 0) << convert.err();
+}
+
 TEST_F(InstallTest, AConfigurationThatIsThereStays) {
   const std::filesystem::path config = prefix_ / "etc/beamline/server.yaml";
   std::ofstream(config) << "threads: 1\n";

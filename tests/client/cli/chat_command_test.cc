@@ -104,11 +104,28 @@ TEST(ChatCommand, WhatFailsIsNoPartOfTheConversation) {
   EXPECT_THAT(Sent(server), ElementsAre("user: one", "user: two"));
 }
 
+TEST(ChatCommand, HelpAndTheEndAreCommands) {
+  const RecordingServer server;
+  const CliResult result = Converse(server, "/help\none\n/quit \ntwo\n");
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(Sent(server), ElementsAre("user: one"));
+  for (const char* command : {"/help ", "/reset ", "/undo ", "/quit ", "//TEXT "}) {
+    EXPECT_THAT(result.err, HasSubstr(std::string(command))) << result.err;
+  }
+  // Neither is a part of the answers.
+  EXPECT_THAT(result.out, testing::Not(HasSubstr("/reset")));
+  // Keys are those of lines that are edited.
+  EXPECT_THAT(result.err, testing::Not(HasSubstr("Up and Down")));
+  EXPECT_EQ(Converse(server, "a\n", {"--history", "file"}).status, 2);
+}
+
 TEST(ChatCommand, RefusesWhatItDoesNotKnow) {
   const RecordingServer server;
-  const CliResult command = Converse(server, "/quit\n/undo\n\xff\n");
+  const CliResult command = Converse(server, "/quitt\n/undo\n\xff\n");
   EXPECT_EQ(command.status, 1);
-  EXPECT_THAT(command.err, HasSubstr("line 1: INVALID_ARGUMENT: there is no command '/quit'"));
+  EXPECT_THAT(command.err,
+              HasSubstr("line 1: INVALID_ARGUMENT: there is no command '/quitt'; there are /help, "
+                        "/reset, /undo, /quit, and //"));
   EXPECT_THAT(command.err, HasSubstr("line 2: INVALID_ARGUMENT: there is nothing to undo"));
   EXPECT_THAT(command.err, HasSubstr("line 3: INVALID_ARGUMENT: "));
   EXPECT_TRUE(server.generates().empty());

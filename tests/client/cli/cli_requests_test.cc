@@ -414,6 +414,16 @@ TEST(AdminRequests, NameTheReplicaToRestart) {
 }
 
 // The whole call's, of each command; none where it is 0.
+// For shells: a line each, without what failed.
+TEST(Models, NamesAlone) {
+  const RecordingServer server;
+  const CliResult result = RunCli(server, {"models", "--names"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.out, "writer\ntranslator\nembedder\nbroken\n");
+  EXPECT_EQ(RunCli(server, {"models", "--names", "writer"}).status, 2);
+  EXPECT_EQ(RunCli(server, {"models", "--names", "--output", "json"}).status, 2);
+}
+
 TEST(Calls, HaveTheTimeoutForADeadline) {
   const std::vector<Arguments> commands = {{"generate", "--model", "m", "--no-stream", "t"},
                                            {"generate", "--model", "m", "--stream", "t"},

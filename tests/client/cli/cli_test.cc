@@ -87,8 +87,20 @@ TEST(Run, AWrongValueIsNamedAsItWasGiven) {
   EXPECT_THAT(address.err, StartsWith("beamline: BEAMLINE_ADDRESS is 'nowhere'; accepted: "));
   EXPECT_THAT(address_of_flag.err, StartsWith("beamline: --address is 'elsewhere'; accepted: "));
   EXPECT_THAT(token.err, StartsWith("beamline: BEAMLINE_TOKEN_FILE"));
-  EXPECT_THAT(metrics.err, StartsWith("beamline: BEAMLINE_METRICS"));
+  EXPECT_THAT(metrics.err, StartsWith("beamline: BEAMLINE_METRICS is 'ftp://a'; accepted: "));
   EXPECT_THAT(metrics_of_flag.err, StartsWith("beamline: --metrics"));
+}
+
+// It is refused as the command line is, before anything is asked: the server has no part in it.
+TEST(Run, AMetricsAddressThatIsNoneIsAWrongUse) {
+  for (const char* nonsense : {"nonsense", "127.0.0.1:50052", "http://127.0.0.1:port/metrics"}) {
+    setenv("BEAMLINE_METRICS", nonsense, /*replace=*/1);
+    const Result result = RunWith({"top", "--once"});
+    unsetenv("BEAMLINE_METRICS");
+    EXPECT_EQ(result.status, 2);
+    EXPECT_THAT(result.err, StartsWith(std::string("beamline: BEAMLINE_METRICS is '") + nonsense +
+                                       "'; accepted: http://HOST:PORT/PATH"));
+  }
 }
 
 TEST(Run, ACallThatFailsIsOneAndOneLine) {

@@ -102,7 +102,9 @@ TEST(MetricsReaderTest, UrlsAreOfAHost) {
   EXPECT_TRUE(CheckHttpUrl("--metrics", "http://127.0.0.1:50052/metrics").ok());
   EXPECT_TRUE(CheckHttpUrl("--metrics", "https://[::1]:5").ok());
   for (const char* url : {"", "127.0.0.1:50052", "http://", "http:///metrics", "ftp://host/",
-                          "http://user@host/", "http://a b/", "file:///etc/passwd"}) {
+                          "http://user@host/", "http://a b/", "file:///etc/passwd",
+                          "http://127.0.0.1:port/metrics", "http://127.0.0.1:99999/metrics",
+                          "http://127.0.0.1:0/metrics", "http://[::1/metrics", "http://:50052/"}) {
     EXPECT_EQ(CheckHttpUrl("--metrics", url).code(), absl::StatusCode::kInvalidArgument) << url;
   }
   EXPECT_EQ(HostOfUrl("http://host:1/metrics?x#y"), "host:1");

@@ -180,6 +180,7 @@ TEST(UnknownVariables, AreNoneOfThoseThatAreReadElsewhere) {
                                 {"BEAMLINE_MODEL", "a=b"},
                                 {"BEAMLINE_MODELS", "/models"},
                                 {"BEAMLINE_ADDRESS", "a:1"},
+                                {"BEAMLINE_METRICS", "nonsense"},  // the client's: it tells
                                 {"BEAMLINE_TOKEN_FILE", "f"},
                                 {"BEAMLINE_CUDA_MODULE", "f"},
                                 {"BEAMLINE_NCCL_LIBRARY", "f"},
@@ -213,7 +214,8 @@ TEST(UnknownVariables, AreNoneOfThoseThatKubernetesMakes) {
 TEST(Environment, NoSettingHasAVariableThatMeansSomethingElse) {
   ServerConfig config;
   std::vector<std::string> taken = {"BEAMLINE_CONFIG",  "BEAMLINE_MODEL",      "BEAMLINE_MODELS",
-                                    "BEAMLINE_ADDRESS", "BEAMLINE_TOKEN_FILE", "BEAMLINE_REVISION"};
+                                    "BEAMLINE_ADDRESS", "BEAMLINE_TOKEN_FILE", "BEAMLINE_REVISION",
+                                    "BEAMLINE_METRICS"};
   for (const Setting& setting : Settings(config)) {
     const std::string name = VariableName(setting.name);
     EXPECT_THAT(taken, testing::Not(testing::Contains(name)));
