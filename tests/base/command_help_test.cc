@@ -126,6 +126,18 @@ TEST(CommandManPage, HasWhatTheCommandLineHas) {
   }
 }
 
+// Programs without such an option do not ask any server.
+TEST(CommandCompletion, AsksTheServerForModelsAlone) {
+  for (const std::string_view shell : kShells) {
+    Kinds kinds;
+    EXPECT_THAT(CompletionScript(WalkCommands(kinds.app), shell), Not(HasSubstr("beamline")));
+    kinds.app.add_option("--model", kinds.text, "which")->type_name(std::string(kModelValue));
+    const std::string script = CompletionScript(WalkCommands(kinds.app), shell);
+    EXPECT_THAT(script, HasSubstr("--timeout 1 models --names 2>/dev/null </dev/null"));
+    EXPECT_THAT(script, HasSubstr("_our_program_model_names"));
+  }
+}
+
 TEST(CommandCompletion, IsOfTheShellThatIsNamed) {
   EXPECT_THAT(Kinds().Ask({"completion", "bash"}),
               HasSubstr("complete -F _our_program our-program"));

@@ -172,8 +172,7 @@ TEST(ServerModels, AreDescribedInALine) {
   model.set_data_type(v1::DATA_TYPE_FLOAT32);
   model.set_num_parameters(1234);
   model.add_replicas()->set_device("cpu");
-  EXPECT_EQ(DescribeModel(model),
-            "write: GPT2LMHeadModel, float32, 1234 parameters, cpu");
+  EXPECT_EQ(DescribeModel(model), "write: GPT2LMHeadModel, float32, 1234 parameters, cpu");
 }
 
 }  // namespace
