@@ -1,5 +1,5 @@
 """The manifests of deploy/kubernetes render, have only fields that Kubernetes knows, and fit together and to the server: its ports,
-its settings, its metrics and the time that it takes to stop.
+its settings, its metrics and the time that it takes to stop. Long because every component and example has its checks.
 
 Needs kubectl or kustomize, and python3-yaml; without them it is skipped: exit status 77, and the reason.
 
@@ -215,6 +215,35 @@ class Rendered(unittest.TestCase):
         self.assertEqual(shown, definitions.dashboards(options.source))
 
 
+    def test_kube_prometheus_stack_selects_monitor_and_rules(self):
+        def releases(documents):
+            found = of_kind(documents, "PodMonitor") + of_kind(documents, "PrometheusRule")
+            self.assertEqual(len(found), 2)
+            return {one["metadata"]["labels"].get("release") for one in found}
+
+        self.assertEqual(releases(self.all["components/monitoring"]), {"kube-prometheus-stack"})
+        deployment, = of_kind(self.all["components/monitoring"], "Deployment")
+        self.assertNotIn("release", deployment["metadata"]["labels"])
+        # An overlay repeats the component's patch with the name of its own release.
+        with open(source("deploy/kubernetes/components/monitoring/kustomization.yaml"), encoding="utf-8") as file:
+            patch, = yaml.safe_load(file)["patches"]
+        patch["patch"] = patch["patch"].replace("kube-prometheus-stack", "prometheus")
+        with tempfile.TemporaryDirectory() as scratch:
+            shutil.copytree(source("deploy"), os.path.join(scratch, "deploy"))
+            self.assertEqual(releases(manifests.with_components(os.path.join(scratch, manifests.FOLDER), "monitoring", patches=[patch])),
+                             {"prometheus"})
+
+    def test_a_collector_of_spans_can_be_reached(self):
+        for documents in (self.all["components/network-policy"], manifests.several_hosts(options.source)):
+            policy, = of_kind(documents, "NetworkPolicy")
+            self.assertIn("Egress", policy["spec"]["policyTypes"])
+            reached = {port["port"] for rule in policy["spec"]["egress"] for port in rule.get("ports", [])}
+            self.assertEqual(reached, {53, 4317})
+            # Each port only of what it is for.
+            for rule in policy["spec"]["egress"]:
+                self.assertTrue(rule["to"], rule)
+
+
 class KServe(unittest.TestCase):
     """The runtime and the example of deploy/kubernetes/kserve, which has pods made instead of a Deployment."""
 
@@ -317,8 +346,10 @@ class SeveralHosts(unittest.TestCase):
             for name in ("leaderTemplate", "workerTemplate"):
                 self.assertLessEqual(selector.items(), self.group[name]["metadata"]["labels"].items())
         ports = {port["name"] for port in self.containers[0]["ports"]}
-        used = {port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]}
-        self.assertEqual(used, ports)
+        among, others = policy["spec"]["ingress"]
+        self.assertNotIn("ports", among)  # the system chooses some of those that ranks listen on
+        self.assertEqual({port["port"] for port in others["ports"]} | {"ranks"}, ports)
+        self.assertIn({"to": among["from"]}, policy["spec"]["egress"])
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):

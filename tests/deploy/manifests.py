@@ -28,13 +28,13 @@ def render(folder):
     return [document for document in yaml.safe_load_all(done.stdout) if document]
 
 
-def with_components(root, *names):
-    """The base with components, as an overlay of one's own has them. `root`: a copy of deploy/kubernetes."""
+def with_components(root, *names, **more):
+    """The base with components, as an overlay of one's own has them, which has `more` too. `root`: a copy of deploy/kubernetes."""
     with tempfile.TemporaryDirectory(prefix="overlay", dir=root) as folder:  # kustomize reads relative paths alone
         with open(os.path.join(folder, "kustomization.yaml"), "w", encoding="utf-8") as file:
             yaml.safe_dump({"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "namespace": "prod",
                             "resources": ["../base"], "components": [f"../components/{name}" for name in names],
-                            "images": [{"name": "beamline", "newName": "registry.example/beamline"}]}, file)
+                            "images": [{"name": "beamline", "newName": "registry.example/beamline"}], **more}, file)
         return render(folder)
 
 
