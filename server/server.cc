@@ -411,6 +411,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
                                                       std::shared_ptr<Metrics> metrics,
                                                       std::unique_ptr<Engine> engine,
                                                       std::function<void()> on_fault) {
+  if (IsListed(config.metrics_names, "vllm")) metrics->AddVllmNames();
   auto server = std::make_unique<ServerImpl>(config, std::move(metrics), std::move(engine));
   BEAMLINE_RETURN_IF_ERROR(server->Listen(config));
   BEAMLINE_RETURN_IF_ERROR(server->ListenForMetrics(config));

@@ -169,6 +169,8 @@ BATCHING = [
           [(total("beamline_prompt_tokens_total", "model, source"), "{{model}} {{source}}")], stacked=True),
     graph("Prompt tokens found in the cache", "Share of all prompt tokens.",
           [(f"model:beamline_prefix_cache_hit:ratio_rate5m{{{MODEL_OF_JOB}}}", "{{model}}")], "percentunit", most=1),
+    graph("Prompt tokens of a request", "Prompt or inputs, cached tokens included.", quantiles("beamline_request_prompt_tokens")),
+    graph("Generated tokens of a request", "All sequences of the answer together.", quantiles("beamline_request_generated_tokens")),
     graph("Guessed tokens that were right", "Share of those proposed; models with speculative_tokens.",
           [(f'sum by (model) (rate(beamline_speculative_tokens_total{{{MODEL},outcome="accepted"}}{RATE})) '
             f'/ (sum by (model) (rate(beamline_speculative_tokens_total{{{MODEL},outcome="proposed"}}{RATE})) > 0)', "{{model}}")],

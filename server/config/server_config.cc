@@ -164,6 +164,11 @@ std::vector<Setting> AddressSettings(ServerConfig& c) {
        .help = "address of /metrics",
        .is_address = true,
        .is_own_address = true},
+      {.name = "metrics_names",
+       .value = &c.metrics_names,
+       .choices = {"vllm"},
+       .help = "other servers whose names some gauges have too, for gateways and autoscalers",
+       .is_list = true},
       {.name = "http_listen",
        .value = &c.http_listen,
        .choices = {"off"},
@@ -251,7 +256,9 @@ std::vector<Setting> DeviceSettings(ServerConfig& c) {
        0,
        static_cast<double>(GpuMemoryLimit::kMostBytes),
        {},
-       "of a GPU's memory, how much to take at start; 0: by gpu_memory_fraction"},
+       "of a GPU's memory, how much to take at start; 0: what the models need where all caches "
+       "have "
+       "cache_bytes, else by gpu_memory_fraction"},
   };
 }
 

@@ -26,15 +26,26 @@ prometheus::ClientMetric::Histogram Histogram::Snapshot() const {
 }
 
 const std::vector<double>& LatencyEdges() {
-  static const std::vector<double> edges = {0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005,
-                                            0.01,   0.02,   0.05,   0.1,   0.2,   0.5,
-                                            1,      2,      5,      10,    20,    50};
+  static const std::vector<double> edges = {
+      0.0001, 0.0002, 0.0003, 0.0005, 0.0007, 0.001, 0.0015, 0.002, 0.003, 0.005,
+      0.007,  0.01,   0.015,  0.02,   0.03,   0.05,  0.07,   0.1,   0.15,  0.2,
+      0.3,    0.5,    0.7,    1,      1.5,    2,     3,      5,     7,     10,
+      15,     20,     30,     50,     70,     100,   150,    200,   300,   600};
   return edges;
 }
 
 const std::vector<double>& SizeEdges() {
   static const std::vector<double> edges = {1,   2,   4,   8,    16,   32,   64,
                                             128, 256, 512, 1024, 2048, 4096, 8192};
+  return edges;
+}
+
+const std::vector<double>& TokenEdges() {
+  static const std::vector<double> edges = [] {
+    std::vector<double> powers;
+    for (double edge = 1; edge <= 1 << 20; edge *= 2) powers.push_back(edge);
+    return powers;
+  }();
   return edges;
 }
 

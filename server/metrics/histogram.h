@@ -27,9 +27,13 @@ class Histogram {
   std::atomic<double> sum_{0.0};
 };
 
-// Seconds: from 100 us, each edge 1.5x to 2.5x the one before.
+// Seconds: 100 us to 600 s, each edge at most twice the one before, so that a quantile between two
+// of them is off by less than that. A scrape has each edge of each series: no more of them than it
+// takes.
 const std::vector<double>& LatencyEdges();
-// Tokens or sequences: powers of two.
+// Tokens or sequences of a step: powers of two.
 const std::vector<double>& SizeEdges();
+// Tokens of a request: powers of two, up to the longest contexts that models have.
+const std::vector<double>& TokenEdges();
 
 }  // namespace beamline

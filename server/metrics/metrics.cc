@@ -9,6 +9,7 @@
 #include "server/metrics/families.h"
 #include "server/metrics/http_metrics.h"
 #include "server/metrics/process_metrics.h"
+#include "server/metrics/vllm_metrics.h"
 #include "spdlog/spdlog.h"
 
 namespace beamline {
@@ -74,9 +75,11 @@ void Metrics::RecordCall(const CallRecord& record) {
   if (timing.expected_queue.count() >= 0) {
     model.expected_queue.Observe(Seconds(timing.expected_queue));
   }
+  if (record.usage.prompt_tokens > 0) model.request_prompt.Observe(record.usage.prompt_tokens);
   if (timing.first_token.count() == 0) return;
   model.first_token.Observe(Seconds(timing.first_token));
   model.prefill.Observe(Seconds(timing.first_token - timing.queue));
+  model.request_generated.Observe(record.usage.generated_tokens);
   if (record.usage.generated_tokens > 1) {
     model.inter_token.Observe(Seconds(timing.total - timing.first_token) /
                               (record.usage.generated_tokens - 1));
@@ -115,7 +118,10 @@ std::vector<prometheus::MetricFamily> Metrics::Collect() const {
   std::vector<prometheus::MetricFamily> families;
   CollectCalls(families);
   CollectHistograms(families);
-  if (const Engine* engine = engine_.load(); engine != nullptr) CollectEngine(*engine, families);
+  if (const Engine* engine = engine_.load(); engine != nullptr) {
+    CollectEngine(*engine, families);
+    if (has_vllm_names_) CollectVllm(*engine, families);
+  }
   CollectConnections(connections_, families);
   CollectSpans(families);
   CollectMessages(families);
@@ -224,6 +230,10 @@ void Metrics::CollectHistograms(std::vector<prometheus::MetricFamily>& families)
       {"beamline_prefill_seconds", "From the first step to the first token", &ModelSeries::prefill},
       {"beamline_batch_tokens", "Tokens of one step", &ModelSeries::batch_tokens},
       {"beamline_batch_sequences", "Sequences of one step", &ModelSeries::batch_sequences},
+      {"beamline_request_prompt_tokens", "Tokens of a request's prompt or inputs",
+       &ModelSeries::request_prompt},
+      {"beamline_request_generated_tokens", "Tokens of a request's answer",
+       &ModelSeries::request_generated},
   };
   const auto add = [](prometheus::MetricFamily& family, MetricLabels labels,
                       const Histogram& histogram) {

@@ -189,6 +189,8 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
 
   // From now on the gauges have values; null: from now on they have none.
   void SetEngine(const Engine* engine) { engine_ = engine; }
+  // From now on the gauges have vLLM's names beside ours.
+  void AddVllmNames() { has_vllm_names_ = true; }
   std::vector<prometheus::MetricFamily> Collect() const override;
   // Written by whoever accepts connections.
   ConnectionStats& connections() { return connections_; }
@@ -232,6 +234,8 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
                                             Histogram(LatencyEdges()), Histogram(LatencyEdges())};
     Histogram batch_tokens{SizeEdges()};
     Histogram batch_sequences{SizeEdges()};
+    Histogram request_prompt{TokenEdges()};
+    Histogram request_generated{TokenEdges()};
   };
 
   std::span<const std::unique_ptr<ModelSeries>> named() const {
@@ -253,6 +257,7 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
   const std::unique_ptr<ModelSeries> none_ = std::make_unique<ModelSeries>();
   std::array<std::atomic<uint64_t>, kRejectionNames.size()> rejected_{};
   std::atomic<const Engine*> engine_{nullptr};
+  std::atomic<bool> has_vllm_names_{false};
   ConnectionStats connections_;
   SpanStats spans_;
   HttpStats http_;

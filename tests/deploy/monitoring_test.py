@@ -116,7 +116,7 @@ class Monitoring(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.folder)
         models = [argument for name, settings in (("translate-en-de", ""), ("embed-en", ""), ("write-en", ",speculative_tokens=4"))
                   for argument in ("--model", f"{name}={options.source}/models/{name}{settings}")]
-        cls.server = demo_server.Server(cls.folder, *models)
+        cls.server = demo_server.Server(cls.folder, "--metrics-names", "vllm", *models)
         cls.addClassCleanup(cls.server.stop)
         cls.prometheus = Prometheus(cls.folder, cls.server.metrics_url.split("/")[2])
         cls.addClassCleanup(cls.prometheus.stop)
@@ -164,6 +164,24 @@ class Monitoring(unittest.TestCase):
         for rule in rules:
             self.assertEqual((rule["health"], rule.get("lastError", "")), ("ok", ""), rule["name"])
             self.assertNotEqual(rule.get("state"), "firing", rule)
+
+    def test_vllms_names_are_there_for_gateways(self):
+        for name, values in (("vllm:num_requests_waiting", [0]), ("vllm:num_requests_running", [0]), ("vllm:kv_cache_usage_perc", [0]),
+                             ("vllm:cache_config_info", [1])):
+            self.assertEqual(self.prometheus.values(f'{name}{{model_name="write-en"}}'), values, name)
+        blocks, = self.prometheus.values('sum(beamline_kv_blocks{model="write-en"})')
+        self.assertEqual(self.prometheus.values(f'vllm:cache_config_info{{model_name="write-en",block_size="16",num_gpu_blocks="{blocks:.0f}"}}'), [1])
+        self.assertEqual(self.prometheus.values('vllm:cache_config_info{model_name="embed-en"}'), [])
+        latest, = self.prometheus.values('vllm:lora_requests_info{max_lora="0",running_lora_adapters="",waiting_lora_adapters=""}')
+        self.assertLess(abs(time.time() - latest), 600)
+
+    def test_promtool_finds_no_fault_but_names_that_are_not_ours(self):
+        done = subprocess.run(["promtool", "check", "metrics"], input=self.server.scrape(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, timeout=60, check=False)
+        expected = {f"{name} metric names should not contain ':'" for name in (
+            "vllm:num_requests_waiting", "vllm:num_requests_running", "vllm:kv_cache_usage_perc", "vllm:cache_config_info",
+            "vllm:lora_requests_info")}
+        self.assertEqual(set(done.stdout.splitlines()), expected)
 
     def test_recorded_values_are_right(self):
         self.assertEqual(self.prometheus.values('model:beamline_slo_errors:ratio_rate5m{slo="availability",model="write-en"}'), [0.0])

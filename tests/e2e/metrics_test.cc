@@ -129,6 +129,10 @@ TEST_F(MetricsTest, OfOneAnswerAreItsTokensStepsAndTimes) {
       {of("prefill_seconds_sum"), first - queue},
       {of("inter_token_seconds_count"), 1},
       {of("inter_token_seconds_sum"), (Seconds(timing.total()) - first) / 9},
+      {of("request_prompt_tokens_count"), 1},
+      {of("request_prompt_tokens_sum"), prompt},
+      {of("request_generated_tokens_count"), 1},
+      {of("request_generated_tokens_sum"), 10},
       {steps("prefill"), 1},
       {steps("decode"), 9},
       {steps("mixed"), 0},
@@ -182,6 +186,8 @@ TEST_F(MetricsTest, OfEmbeddingsAreTheirInputs) {
       {"beamline_batch_sequences_sum{model=\"embed-en\"}", 2},
       {"beamline_queue_seconds_count{model=\"embed-en\"}", 1},
       {"beamline_time_to_first_token_seconds_count{model=\"embed-en\"}", 0},
+      {"beamline_request_prompt_tokens_sum{model=\"embed-en\"}", tokens},
+      {"beamline_request_generated_tokens_count{model=\"embed-en\"}", 0},
   });
 }
 

@@ -37,6 +37,7 @@ class FakeEngine final : public Engine {
     writer.architecture = "FakeLMHeadModel";
     writer.task = ModelTask::kGenerate;
     writer.vocab_size = 100;
+    writer.block_size = 16;
     writer.device = "fake:0";
     writer.replicas = {{.device = "fake:0"}};
     writer.versioned_name = "writer@1";

@@ -92,6 +92,8 @@ TEST(SettingTexts, OfDevicesAndAddresses) {
        "--protocols is 'kserve,openai'; accepted: a list of kserve, tei"},
       {{"--http-paths", "metrics,health"},
        "--http-paths is 'metrics,health'; accepted: a list of metrics, version"},
+      {{"--metrics-names", "vllm,triton"},
+       "--metrics-names is 'vllm,triton'; accepted: a list of vllm"},
       {{"--health-listen", "here"}, "--health-listen is 'here'; accepted: host:port, off"},
       {{"--tls-certificate-file", "c"},
        "tls_certificate_file is set, and tls_key_file is empty; accepted: a file"},

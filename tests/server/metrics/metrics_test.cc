@@ -1,3 +1,4 @@
+// Every series of the server, by hand-made observations. Long because each kind has its test.
 #include "server/metrics/metrics.h"
 
 #include <gmock/gmock.h>
@@ -46,9 +47,33 @@ std::string Label(const ClientMetric& metric, const std::string& name) {
 TEST(Histogram, EdgesGrowAsDocumented) {
   const auto& edges = LatencyEdges();
   EXPECT_EQ(edges.front(), 0.0001);
+  EXPECT_EQ(edges.back(), 600);
+  EXPECT_LE(edges.size(), 40u);
   for (size_t i = 1; i < edges.size(); ++i) {
-    EXPECT_GE(edges[i] / edges[i - 1], 1.5);
-    EXPECT_LE(edges[i] / edges[i - 1], 2.5 + 1e-9);
+    EXPECT_GE(edges[i] / edges[i - 1], 1.3);
+    EXPECT_LE(edges[i] / edges[i - 1], 2 + 1e-9);
+  }
+  // Objectives count what is below an edge: these stay edges.
+  for (const double edge : {0.001, 0.01, 0.1, 0.2, 0.5, 1.0, 5.0, 50.0}) {
+    EXPECT_THAT(edges, testing::Contains(edge));
+  }
+  EXPECT_EQ(TokenEdges().front(), 1);
+  EXPECT_EQ(TokenEdges().back(), 1048576);
+}
+
+TEST(Histogram, LongTimesAreToldWithinAFactorOfTwo) {
+  for (const double seconds : {2.5, 5.0, 6.0, 12.0, 50.0, 60.0, 120.0, 290.0, 590.0}) {
+    Histogram histogram(LatencyEdges());
+    histogram.Observe(seconds);
+    double lower = 0;
+    for (const auto& bucket : histogram.Snapshot().bucket) {
+      if (bucket.cumulative_count == 1) {
+        EXPECT_GE(bucket.upper_bound, seconds);
+        EXPECT_LE(bucket.upper_bound, 2 * lower) << seconds;
+        break;
+      }
+      lower = bucket.upper_bound;
+    }
   }
 }
 
@@ -89,6 +114,7 @@ TEST(Metrics, RecordsCallsByModelRpcAndCode) {
                    .expected_queue = std::chrono::milliseconds(3),
                    .first_token = std::chrono::milliseconds(11),
                    .total = std::chrono::milliseconds(29)};
+  record.usage.prompt_tokens = 300;
   record.usage.generated_tokens = 10;
   metrics.RecordCall(record);
   metrics.RecordCall(record);
@@ -115,6 +141,8 @@ TEST(Metrics, RecordsCallsByModelRpcAndCode) {
   EXPECT_NEAR(sum("beamline_queue_seconds"), 0.002, 1e-9);
   EXPECT_NEAR(sum("beamline_expected_queue_seconds"), 0.006, 1e-9);
   EXPECT_NEAR(sum("beamline_prefill_seconds"), 0.020, 1e-9);
+  EXPECT_EQ(sum("beamline_request_prompt_tokens"), 600);
+  EXPECT_EQ(sum("beamline_request_generated_tokens"), 20);
   for (const auto& metric : Find(families, "beamline_rejected_total").metric) {
     EXPECT_EQ(metric.counter.value, Label(metric, "reason") == "draining" ? 1 : 0);
   }
@@ -202,6 +230,56 @@ TEST(Metrics, TellWhatTheEngineCounts) {
       {"beamline_replica_up/0/fake:0/1", 1},
       {"beamline_replica_up/embedder/0/fake:0/1", 0}};
   EXPECT_EQ(values, expected);
+}
+
+// Those that gateways and autoscalers read, on request alone, labelled as vLLM labels them.
+TEST(Metrics, HaveVllmsNamesOnRequest) {
+  FakeEngine engine;
+  ModelStats stats;
+  stats.waiting_requests = 3;
+  stats.running_sequences = 5;
+  stats.used_blocks = 30;
+  stats.total_blocks = 120;
+  engine.SetStats(stats);
+  Metrics metrics(TwoModels());
+  metrics.SetEngine(&engine);
+  const auto read = [&metrics] {
+    std::map<std::string, double> values;
+    for (const auto& family : metrics.Collect()) {
+      if (!family.name.starts_with("vllm:")) continue;
+      EXPECT_EQ(family.type, prometheus::MetricType::Gauge) << family.name;
+      for (const auto& metric : family.metric) {
+        std::string name = family.name;
+        for (const auto& label : metric.label)
+          name += fmt::format("/{}={}", label.name, label.value);
+        values[name] = metric.gauge.value;
+      }
+    }
+    return values;
+  };
+  EXPECT_TRUE(read().empty());
+  metrics.AddVllmNames();
+  auto values = read();
+  const std::string lora =
+      "vllm:lora_requests_info/max_lora=0/running_lora_adapters=/waiting_lora_adapters=";
+  EXPECT_NEAR(values[lora], static_cast<double>(std::time(nullptr)), 600);
+  values.erase(lora);
+  std::map<std::string, double> expected;
+  for (const std::string model : {"model_name=writer", "model_name=embedder"}) {
+    expected["vllm:num_requests_waiting/" + model] = 3;
+    expected["vllm:num_requests_running/" + model] = 5;
+    expected["vllm:kv_cache_usage_perc/" + model] = 0.25;
+    expected["vllm:cache_config_info/" + model + "/block_size=16/num_gpu_blocks=120"] = 1;
+  }
+  EXPECT_EQ(values, expected);
+
+  stats.used_blocks = stats.total_blocks = 0;  // as an embedder's, which has no cache
+  engine.SetStats(stats);
+  values = read();
+  EXPECT_EQ(values["vllm:kv_cache_usage_perc/model_name=embedder"], 0);
+  EXPECT_FALSE(
+      values.contains("vllm:cache_config_info/model_name=embedder/block_size=16/"
+                      "num_gpu_blocks=0"));
 }
 
 TEST(Metrics, TellWhatTheAcceptorCounts) {
@@ -376,6 +454,34 @@ TEST(Metrics, FollowModelsThatComeAndGo) {
   metrics.RecordCall(call);
   const auto families = metrics.Collect();
   EXPECT_EQ(Find(families, "beamline_requests_total").metric[0].counter.value, 2);
+}
+
+// What a model's histograms add to a scrape at most, whatever requests it gets of one RPC.
+TEST(Metrics, HistogramsOfAModelAreBounded) {
+  Metrics metrics(TwoModels());
+  for (const auto phase : {StepReport::Phase::kPrefill, StepReport::Phase::kDecode,
+                           StepReport::Phase::kMixed, StepReport::Phase::kEncode}) {
+    metrics.OnStep("a", {.phase = phase, .num_tokens = 1, .num_sequences = 1});
+  }
+  for (int tokens = 1; tokens < 3000; ++tokens) {
+    CallRecord record = {.rpc = Rpc::kGenerate, .model = "a"};
+    record.duration = std::chrono::milliseconds(tokens);
+    record.timing = {.expected_queue = std::chrono::milliseconds(tokens),
+                     .first_token = std::chrono::milliseconds(tokens),
+                     .total = std::chrono::seconds(tokens)};
+    record.usage = {.prompt_tokens = tokens, .generated_tokens = tokens};
+    metrics.RecordCall(record);
+  }
+  size_t histograms = 0, samples = 0;
+  for (const MetricFamily& family : metrics.Collect()) {
+    if (family.type != prometheus::MetricType::Histogram) continue;
+    for (const ClientMetric& metric : family.metric) {
+      ++histograms;
+      samples += metric.histogram.bucket.size() + 2;
+    }
+  }
+  EXPECT_EQ(histograms, 14u);  // one RPC, five times, four phases, four sizes
+  EXPECT_LE(samples, 560u);
 }
 
 TEST(Metrics, HaveRoomForSoManyNames) {

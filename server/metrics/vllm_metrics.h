@@ -1,0 +1,14 @@
+// Gauges that the Kubernetes gateway's inference extension and common autoscalers read, named and
+// labelled as vLLM names them (docs/decisions/0075-names-of-vllm.md).
+#pragma once
+
+#include <vector>
+
+#include "engine/api/engine.h"
+#include "prometheus/metric_family.h"
+
+namespace beamline {
+
+void CollectVllm(const Engine& engine, std::vector<prometheus::MetricFamily>& families);
+
+}  // namespace beamline
