@@ -26,6 +26,7 @@
 #include "base/text.h"
 #include "engine/api/engine.h"
 #include "engine/api/follower.h"
+#include "engine/api/gpu_need.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "server/accept/descriptors.h"
@@ -35,6 +36,7 @@
 #include "server/config/flags.h"
 #include "server/config/process_options.h"
 #include "server/health_check.h"
+#include "server/loading_mark.h"
 #include "server/logging.h"
 #include "server/memory_trim.h"
 #include "server/metrics/metrics.h"
@@ -66,6 +68,10 @@ constexpr std::chrono::milliseconds kHealthTimeout{3000};
 int PrintHealth(const CommandLine& line) {
   const auto tls = line.health_has_tls ? TlsFilesOf(line.config) : std::nullopt;
   const auto is_serving = AskHealth(line.health_address, kHealthTimeout, tls);
+  if (absl::IsUnavailable(is_serving.status()) && IsLoading(line.health_address)) {
+    PrintAndEnd("LOADING\n");
+    return 1;
+  }
   if (!is_serving.ok()) return Fail(1, is_serving.status());
   const int status = PrintAndEnd(*is_serving ? "SERVING\n" : "NOT_SERVING\n");
   return *is_serving ? status : 1;
@@ -129,10 +135,30 @@ class LoggingMetrics final : public Metrics {
   }
 };
 
+// Takes of each GPU what the models need, where that is known and no LoadModel brings more of them.
+// Where that turns out not to fit, as much as gpu_memory_fraction says.
+absl::StatusOr<std::unique_ptr<Engine>> CreateEngine(const ServerConfig& config,
+                                                     const EngineOptions& options,
+                                                     Metrics& metrics) {
+  const bool is_open = config.gpu_memory.bytes == 0 && config.admin_listen == "off";
+  const std::optional<int64_t> needed = is_open ? NeededGpuBytes(options) : std::nullopt;
+  if (!needed.has_value()) return Engine::Create(options, &metrics);
+  EngineOptions sized = options;
+  sized.gpu_memory.bytes = *needed;
+  spdlog::info("takes {} MiB of each GPU, which the models need as all caches have a size",
+               *needed >> 20);
+  auto engine = Engine::Create(sized, &metrics);
+  if (!absl::IsResourceExhausted(engine.status())) return engine;
+  spdlog::warn("{} MiB of a GPU are too few: {}; taking gpu_memory_fraction of it instead",
+               *needed >> 20, std::string(engine.status().message()));
+  return Engine::Create(options, &metrics);
+}
+
 // The engine, beside which there is room for a server.
 absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(const ServerConfig& config,
                                                    const EngineOptions& options, Metrics& metrics) {
-  auto engine = Engine::Create(options, &metrics);
+  const LoadingMark of_calls(config.listen), of_health(config.health_listen);
+  auto engine = CreateEngine(config, options, metrics);
   if (!engine.ok()) return engine.status();
   constexpr int64_t kHeapOfServer = int64_t{64} << 20;
   BEAMLINE_RETURN_IF_ERROR(CheckAddressRoom(ThreadsOfServer(config), kHeapOfServer));

@@ -167,7 +167,8 @@ ModelInfo Describe(const LoadedModel& model) {
   return info;
 }
 
-// All that the folder's files say but the weights. Sets the model's description and tokenizer.
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Checkpoint>> ReadFolder(LoadedModel& model) {
   const ModelOptions& options = model.options;
   BEAMLINE_ASSIGN_OR_RETURN(const CheckpointPath folder,
@@ -192,6 +193,8 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> ReadFolder(LoadedModel& model) {
   }
   return checkpoint;
 }
+
+namespace {
 
 absl::Status CheckNotStopped(const LoadContext& context) {
   if (context.stop == nullptr || !*context.stop) return absl::OkStatus();

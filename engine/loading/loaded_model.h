@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "engine/api/engine.h"
 #include "engine/chat/chat_templates.h"
+#include "engine/checkpoint/checkpoint.h"
 #include "engine/decoding/speculation.h"
 #include "engine/loading/load_progress.h"
 #include "engine/loading/make_backend.h"
@@ -95,5 +96,9 @@ struct LoadedModel : ModelFacts {
   static absl::StatusOr<std::unique_ptr<LoadedModel>> Load(const ModelOptions& options,
                                                            const LoadContext& context);
 };
+
+// All that the folder's files say but the weights. Sets the model's description, tokenizer, chat
+// templates and prompt of a reranker. REQUIRES: model.options passed CheckModelOptions.
+absl::StatusOr<std::unique_ptr<Checkpoint>> ReadFolder(LoadedModel& model);
 
 }  // namespace beamline

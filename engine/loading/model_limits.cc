@@ -17,40 +17,75 @@
 namespace beamline {
 namespace {
 
-StepLimits LimitsIn(const LoadedModel& model, const CacheRoom& room) {
+// What a plan has to know of the device.
+struct PlannedDevice {
+  DType activation_dtype = DType::kFloat32;
+  DType cache_dtype = DType::kFloat32;
+  bool is_gpu = false;
+  std::optional<size_t> free_bytes = std::nullopt;  // of a GPU
+};
+
+// REQUIRES: the model has its backend.
+PlannedDevice DeviceOf(const LoadedModel& model) {
+  const Precision precision = PrecisionOf(model.options);
+  const std::optional<size_t> free_bytes = model.backend->FreeMemory();
+  return {model.backend->ActivationDType(precision.compute), model.backend->CacheDType(precision),
+          free_bytes.has_value(), free_bytes};
+}
+
+// Any GPU: activations are of the model's type there.
+PlannedDevice SomeGpu(const ModelOptions& options) {
+  const Precision precision = PrecisionOf(options);
+  return {precision.compute, precision.cache.value_or(precision.compute), true};
+}
+
+StepLimits LimitsIn(const LoadedModel& model, const PlannedDevice& device, const CacheRoom& room) {
   const int32_t longest = MaxInputTokens(model.description, *model.tokenizer);
-  StepLimits limits = MakeStepLimits(model.options, model.description, longest,
-                                     model.backend->CacheDType(PrecisionOf(model.options)), room);
+  StepLimits limits =
+      MakeStepLimits(model.options, model.description, longest, device.cache_dtype, room);
   // A host takes its time over inputs that a step holds, too: EncodeLoop cuts them.
-  if (!model.backend->FreeMemory().has_value() && longest > EncodeStepBuilder::kLeastTokens &&
+  if (!device.is_gpu && longest > EncodeStepBuilder::kLeastTokens &&
       ComputesInPieces(model.description.spec, model.options)) {
     limits.max_input_tokens = longest;
   }
   return limits;
 }
 
-// What the cache may take. REQUIRES: the model has its backend.
-CacheRoom RoomOf(const LoadedModel& model, const Checkpoint& checkpoint,
-                 const LoadContext& context) {
+MemoryPlan PlanThere(const LoadedModel& model, const PlannedDevice& device,
+                     const Checkpoint& checkpoint, const StepLimits& limits) {
+  const TransformerSpec& spec = model.description.spec;
+  const ModelOptions& options = model.options;
+  MemoryPlan plan = PlanMemory(spec, checkpoint, PrecisionOf(options), device.activation_dtype,
+                               limits, options.tensor_parallel, options.pipeline_parallel);
+  if (device.is_gpu) {
+    plan.workspaces = WorkspaceBytes(spec, device.activation_dtype, limits, options.tensor_parallel,
+                                     options.pipeline_parallel);
+  } else if (FillsMasks(model)) {
+    plan.weights += MaskHead::TableBytes(*spec.encoder);
+  }
+  return plan;
+}
+
+// What the cache may take.
+CacheRoom RoomOf(const LoadedModel& model, const PlannedDevice& device,
+                 const Checkpoint& checkpoint, const LoadContext& context) {
   const MemoryDemand demand = MemoryDemandOf(model.options, checkpoint, context.later_models);
-  const std::optional<size_t> free_bytes = model.backend->FreeMemory();
-  StepLimits limits = LimitsIn(model, CacheRoom());
+  StepLimits limits = LimitsIn(model, device, CacheRoom());
   limits.num_blocks = 0;
-  CacheRoom room = {.usual = DefaultCacheBytes(free_bytes, demand)};
-  room.most =
-      std::max(room.usual, MostCacheBytes(free_bytes, demand, PlanOf(model, checkpoint, limits)));
+  CacheRoom room = {.usual = DefaultCacheBytes(device.free_bytes, demand)};
+  const MemoryPlan plan = PlanThere(model, device, checkpoint, limits);
+  room.most = std::max(room.usual, MostCacheBytes(device.free_bytes, demand, plan));
   return room;
 }
 
 // A sequence that the cache cannot hold whole would never be answered: where the checkpoint's
 // length is that of the sequences, it becomes what the cache holds.
 absl::Status FitLength(const Checkpoint& checkpoint, const LoadContext& context,
-                       const CacheRoom& room, LoadedModel& model) {
+                       const PlannedDevice& device, const CacheRoom& room, LoadedModel& model) {
   const ModelOptions& options = model.options;
   const std::optional<StackSpec>& decoder = model.description.spec.decoder;
   if (!decoder.has_value()) return absl::OkStatus();
-  const int32_t length = LongestCached(options, model.description,
-                                       model.backend->CacheDType(PrecisionOf(options)), room);
+  const int32_t length = LongestCached(options, model.description, device.cache_dtype, room);
   constexpr int32_t kLeast = 2;
   const int32_t positions = decoder->max_positions;
   if (length >= positions) return absl::OkStatus();
@@ -86,32 +121,28 @@ int32_t MaxInputTokens(const ModelDescription& description, const Tokenizer& tok
 
 MemoryPlan PlanOf(const LoadedModel& model, const Checkpoint& checkpoint,
                   const StepLimits& limits) {
-  const TransformerSpec& spec = model.description.spec;
-  const ModelOptions& options = model.options;
-  const Precision precision = PrecisionOf(options);
-  const DType activation_dtype = model.backend->ActivationDType(precision.compute);
-  MemoryPlan plan = PlanMemory(spec, checkpoint, precision, activation_dtype, limits,
-                               options.tensor_parallel, options.pipeline_parallel);
-  if (model.backend->FreeMemory().has_value()) {
-    plan.workspaces = WorkspaceBytes(spec, activation_dtype, limits, options.tensor_parallel,
-                                     options.pipeline_parallel);
-  } else if (FillsMasks(model)) {
-    plan.weights += MaskHead::TableBytes(*spec.encoder);
-  }
-  return plan;
+  return PlanThere(model, DeviceOf(model), checkpoint, limits);
 }
 
 absl::Status SetLimits(const Checkpoint& checkpoint, const LoadContext& context,
                        LoadedModel& model) {
+  const PlannedDevice device = DeviceOf(model);
   // Looks at every tensor, of which a folder may have millions.
-  CacheRoom room = RoomOf(model, checkpoint, context);
-  BEAMLINE_RETURN_IF_ERROR(FitLength(checkpoint, context, room, model));
-  if (model.cached_len > 0) room = RoomOf(model, checkpoint, context);
-  model.limits = LimitsIn(model, room);
+  CacheRoom room = RoomOf(model, device, checkpoint, context);
+  BEAMLINE_RETURN_IF_ERROR(FitLength(checkpoint, context, device, room, model));
+  if (model.cached_len > 0) room = RoomOf(model, device, checkpoint, context);
+  model.limits = LimitsIn(model, device, room);
   for (std::string& note : LimitNotes(model.options, model.limits)) {
     model.info.limit_notes.push_back(std::move(note));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<MemoryPlan> PlanOnGpu(const Checkpoint& checkpoint, LoadedModel& model) {
+  const PlannedDevice device = SomeGpu(model.options);
+  const CacheRoom room;  // not looked at where the cache has a size
+  BEAMLINE_RETURN_IF_ERROR(FitLength(checkpoint, {}, device, room, model));
+  return PlanThere(model, device, checkpoint, LimitsIn(model, device, room));
 }
 
 }  // namespace beamline

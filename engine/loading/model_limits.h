@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/loading/loaded_model.h"
 #include "engine/loading/memory_plan.h"
@@ -22,5 +23,10 @@ MemoryPlan PlanOf(const LoadedModel& model, const Checkpoint& checkpoint, const 
 // REQUIRES: the model has its backend.
 absl::Status SetLimits(const Checkpoint& checkpoint, const LoadContext& context,
                        LoadedModel& model);
+
+// What a model will take of a GPU, of all of its ranks together, before there is a backend: the
+// plan that PlanOf makes with the limits of SetLimits. REQUIRES: ReadFolder has described `model`;
+// it has cache_bytes, or no decoder.
+absl::StatusOr<MemoryPlan> PlanOnGpu(const Checkpoint& checkpoint, LoadedModel& model);
 
 }  // namespace beamline

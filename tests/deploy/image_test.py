@@ -147,6 +147,11 @@ class Files(unittest.TestCase):
                               stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
         self.assertIn(done.returncode, (0, 1), done.stdout)  # whether something listens there or not; a wrong command line is 2
 
+    def test_the_health_check_waits_for_large_models(self):
+        times = dict(re.findall(r"--([\w-]+)=(\S+)", re.search(r"^HEALTHCHECK (.*?)\\$", read("deploy/docker/Dockerfile"), re.M).group(1)))
+        self.assertEqual(times["start-period"], "30m")
+        self.assertGreater(int(times["timeout"].removesuffix("s")), 3)  # after which --health says by itself that there is no answer
+
     def test_compose_names_what_is_there(self):
         compose = yaml.safe_load(read("deploy/docker/compose.yaml"))
         ports = {int(value.rsplit(":", 1)[1]) for value in yaml.safe_load(read("deploy/docker/server.yaml")).values()}

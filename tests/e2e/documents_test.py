@@ -243,6 +243,9 @@ class Versions(unittest.TestCase):
         released = re.findall(r"^## \[(\d\S*)\] - \d{4}-\d\d-\d\d$", read("CHANGELOG.md"), re.M)
         python = re.search(r'^__version__ = "(.*)"$', read("client/python/beamline_client/_version.py"), re.M).group(1)
         self.assertEqual((released[0], python), (project, project))
+        self.assertIn(f"beamline-server {project} (", read("docs/install.md"))
+        self.assertIn(f'"version": "{project}"', read("examples/node/package.json"))
+        self.assertIn(f"<version>{project}</version>", read("examples/java/pom.xml"))
 
 
 class Documents(unittest.TestCase):
@@ -354,6 +357,29 @@ class Documents(unittest.TestCase):
                 file.write("\n".join(lines))
             done = self.run_command(f"beamline-loadtest run --workload workload.yaml --requests 20 --rate 20 --target {self.server.address}")
             self.assertEqual(done.returncode, 0, f"docs/loadtest.md:{begin}: {done.stdout}")
+
+    def test_4_a_gpu_gives_what_the_models_need(self):
+        """As docs/sizing.md counts it, where all caches have a size and nothing is loaded later. Seen in the log; no GPU is needed."""
+        def need(*arguments):
+            done = subprocess.run(["beamline-server", "--device", "cuda", "--listen", "127.0.0.1:0", "--metrics-listen", "off", *arguments],
+                                  env=dict(os.environ, BEAMLINE_CUDA_MODULE="/nonexistent"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True, timeout=TIMEOUT_S, check=False)
+            self.assertEqual(done.returncode, 1, done.stdout)
+            found = re.search(r" takes (\d+) MiB of each GPU", done.stdout)
+            return int(found.group(1)) if found else None
+
+        def model(name, settings=""):
+            return ("--model", f"{name}={self.models}/{name}{settings}")
+
+        weights, _, _, _, activations = plan_of("embed-en")
+        inner = json.loads(read("models/embed-en/config.json"))["intermediate_size"]
+        workspaces = 84 + 2.25 * 4096 * inner * 4 / (1 << 20)
+        self.assertAlmostEqual(need(*model("embed-en")), (weights + activations + workspaces) * 17 / 16 + 256, delta=2)
+        both = need(*model("embed-en"), *model("write-en", ",cache_bytes=64MiB"))
+        self.assertGreater(both, need(*model("embed-en")) + 64 + 256)
+        self.assertIsNone(need(*model("embed-en"), *model("write-en")))
+        self.assertIsNone(need(*model("embed-en"), "--gpu-memory-bytes", "1GiB"))
+        self.assertIsNone(need(*model("embed-en"), "--admin-listen", "127.0.0.1:0", "--model-root", self.models))
 
     def test_5_metrics_are_documented_and_documented_metrics_are_there(self):
         self.server.scrape()  # which the next one counts

@@ -8,11 +8,13 @@
 #include <chrono>
 #include <future>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "client/client.h"
 #include "fmt/format.h"
 #include "server/accept/unique_fd.h"
+#include "server/loading_mark.h"
 #include "tests/e2e/server_process.h"
 
 namespace beamline::health_flag_test {
@@ -112,6 +114,54 @@ TEST(HealthFlag, AServerThatStops) {
 
 TEST(HealthFlag, NobodyListens) {
   ExpectFailure(RunCheck({"--health", "127.0.0.1:1"}), "no health from 127.0.0.1:1: UNAVAILABLE");
+}
+
+// A server that does not listen yet is told from one that has ended.
+TEST(HealthFlag, AServerThatLoads) {
+  const std::string listening = SharedServer().address();
+  std::string address;
+  {
+    const SilentListener unused;  // whose port nothing listens at when it is gone
+    address = unused.address();
+  }
+  {
+    const LoadingMark mark("0.0.0.0:" + address.substr(address.rfind(':') + 1));
+    const Check check = RunCheck({"--health", address});
+    EXPECT_EQ(check.status, 1);
+    EXPECT_EQ(check.out, "LOADING\n");
+    EXPECT_EQ(check.err, "");
+    EXPECT_TRUE(IsLoading(address));
+    const LoadingMark second(address);  // of one that will not get the port
+  }
+  ExpectFailure(RunCheck({"--health", address}), "no health from " + address + ": UNAVAILABLE");
+  EXPECT_FALSE(IsLoading(address));
+  EXPECT_FALSE(IsLoading(listening));
+  EXPECT_FALSE(IsLoading("127.0.0.1:0"));
+  EXPECT_FALSE(IsLoading("off"));
+}
+
+// The mark is there while models are read, and goes with the process.
+TEST(HealthFlag, AServerWhoseModelsTakeLong) {
+  std::string address;
+  {
+    const SilentListener unused;
+    address = unused.address();
+  }
+  std::vector<std::string> arguments = {"--listen", address, "--metrics-listen", "off"};
+  for (int i = 0; i < 40; ++i) {
+    arguments.insert(arguments.end(),
+                     {"--model", fmt::format("m{}={}/models/write-en,cache_bytes=1048576", i,
+                                             BEAMLINE_SOURCE_DIR)});
+  }
+  ChildProcess server(BEAMLINE_SERVER_BINARY, arguments);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!IsLoading(address) && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(RunCheck({"--health", address}).out, "LOADING\n");
+  server.Signal(SIGKILL);
+  server.Wait(std::chrono::seconds(15));
+  EXPECT_FALSE(IsLoading(address));
 }
 
 TEST(HealthFlag, ASilentListener) {

@@ -11,8 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "engine/api/gpu_need.h"
 #include "engine/loading/cache_size.h"
 #include "engine/loading/loaded_model.h"
+#include "engine/loading/model_limits.h"
 #include "engine/loading/rehearsal.h"
 #include "tests/engine/demo_engine.h"
 #include "tests/engine/random_model.h"
@@ -247,6 +249,87 @@ TEST(MemoryPlanTest, StepsTakeWhatIsPlanned) {
       ExpectStepsTakeWhatIsPlanned(options, tokens);
     }
   }
+}
+
+ModelOptions OnGpu(const std::string& name, int64_t cache_bytes, const std::string& device) {
+  ModelOptions options = Demo(name);
+  options.device = device;
+  options.cache_bytes = cache_bytes;
+  return options;
+}
+
+// Before there is a device, the plan for a GPU has what the model takes when it is loaded.
+TEST(GpuNeedTest, PlanIsThatOfTheLoadedModel) {
+  for (const char* const name : {"write-en", "translate-en-de", "embed-en"}) {
+    for (const int64_t cache_bytes : {int64_t{1} << 20, int64_t{48} << 20}) {
+      SCOPED_TRACE(testing::Message() << name << ", " << cache_bytes << " bytes of cache");
+      ModelOptions options = OnGpu(name, cache_bytes, "cpu");
+      options.max_batch_tokens = 1024;
+      const auto loaded = LoadedModel::Load(options, {.cpu = {.num_threads = 1}});
+      ASSERT_TRUE(loaded.ok()) << loaded.status();
+      LoadedModel unloaded;
+      unloaded.options = options;
+      const auto checkpoint = ReadFolder(unloaded);
+      ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+      const auto plan = PlanOnGpu(**checkpoint, unloaded);
+      ASSERT_TRUE(plan.ok()) << plan.status();
+      EXPECT_EQ(plan->weights, (*loaded)->memory.weights);
+      EXPECT_EQ(plan->cache, (*loaded)->memory.cache);
+      EXPECT_EQ(plan->activations, (*loaded)->memory.activations);
+      EXPECT_GT(plan->workspaces, 0);
+    }
+  }
+}
+
+TEST(GpuNeedTest, IsOfTheGpuThatNeedsTheMost) {
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  const auto need = [](std::vector<ModelOptions> models) {
+    EngineOptions options;
+    options.models = std::move(models);
+    return NeededGpuBytes(options);
+  };
+  const auto writer = need({OnGpu("write-en", 100 * kMiB, "cuda")});
+  const auto larger = need({OnGpu("write-en", 500 * kMiB, "cuda")});
+  const auto embedder = need({OnGpu("embed-en", 0, "cuda:1")});
+  ASSERT_TRUE(writer.has_value() && larger.has_value() && embedder.has_value());
+  // Cache, weights, activations, workspaces, and room for what no plan counts.
+  EXPECT_GT(*writer, (100 + 17 + 40 + 84 + 256) * kMiB);
+  EXPECT_LT(*writer, 800 * kMiB);
+  EXPECT_NEAR(static_cast<double>(*larger - *writer), 400 * kMiB * 17 / 16, kMiB);
+  EXPECT_LT(*embedder, *writer);
+  EXPECT_EQ(need({OnGpu("write-en", 100 * kMiB, "cuda:0"), OnGpu("embed-en", 0, "cuda:0")}),
+            *writer + *embedder);
+  EXPECT_EQ(need({OnGpu("write-en", 100 * kMiB, "cuda:0"), OnGpu("embed-en", 0, "cuda:1")}),
+            *writer);
+  EXPECT_EQ(need({OnGpu("write-en", 100 * kMiB, "cuda"), OnGpu("translate-en-de", 0, "cpu")}),
+            *writer);
+  ModelOptions replicas = OnGpu("write-en", 100 * kMiB, "");
+  replicas.devices = "cuda:0, cuda:1";
+  EXPECT_EQ(need({replicas}), *writer);
+  EXPECT_EQ(need({replicas, OnGpu("embed-en", 0, "cuda:1")}), *writer + *embedder);
+  ModelOptions half = OnGpu("write-en", 100 * kMiB, "cuda");
+  half.dtype = DType::kFloat16;
+  EXPECT_LT(need({half}).value_or(0), *writer);
+}
+
+TEST(GpuNeedTest, IsNotKnownOfOpenCachesAndRanks) {
+  EngineOptions options;
+  options.models = {OnGpu("write-en", 0, "cuda")};
+  EXPECT_EQ(NeededGpuBytes(options), std::nullopt);
+  options.models = {OnGpu("write-en", 1 << 20, "cuda"), OnGpu("translate-en-de", 0, "cuda")};
+  EXPECT_EQ(NeededGpuBytes(options), std::nullopt);
+  options.models = {OnGpu("write-en", 1 << 20, "cpu")};
+  EXPECT_EQ(NeededGpuBytes(options), std::nullopt);
+  options.models = {OnGpu("write-en", 1 << 20, "cuda")};
+  options.models[0].folder = "/nonexistent";
+  EXPECT_EQ(NeededGpuBytes(options), std::nullopt);
+  options.models = {OnGpu("write-en", 1 << 20, "")};
+  options.models[0].devices = "cuda:0, cuda:1";
+  options.models[0].tensor_parallel = 2;
+  EXPECT_EQ(NeededGpuBytes(options), std::nullopt);
+  options.models = {OnGpu("write-en", 1 << 20, "cuda")};
+  options.processes.port = 1;
+  EXPECT_EQ(NeededGpuBytes(options), std::nullopt);
 }
 
 TEST(EngineMemoryTest, StatsSayWhatAModelHolds) {
