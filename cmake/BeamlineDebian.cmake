@@ -3,7 +3,11 @@
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME beamline)
 set(CPACK_PACKAGE_VENDOR "")
-set(CPACK_PACKAGE_CONTACT "Beamline maintainers <maintainers@beamline.invalid>" CACHE STRING "Maintainer of the packages")
+# Packages for others name an address: -DBEAMLINE_MAINTAINER="NAME <ADDRESS>".
+set(BEAMLINE_MAINTAINER "Beamline developers" CACHE STRING "Maintainer of the packages")
+set(BEAMLINE_HOMEPAGE "" CACHE STRING "Home page of the packages; empty: none")
+set(CPACK_PACKAGE_CONTACT "${BEAMLINE_MAINTAINER}")
+set(CPACK_DEBIAN_PACKAGE_HOMEPAGE "${BEAMLINE_HOMEPAGE}")
 # As files of a system, at /usr and /etc; programs without what only debuggers need.
 set(CPACK_SET_DESTDIR ON)
 set(CPACK_INSTALL_PREFIX /usr)
@@ -39,10 +43,12 @@ set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME beamline)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS beamline-demo-models)
-set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "inference server for Hugging Face checkpoints over gRPC
-Serves translators (Marian), text generators (GPT-2) and encoders (BERT)
-with the answers of transformers; requests that arrive together are
-computed together. With the command line client and the load tester.")
+set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "inference server for Hugging Face checkpoints
+Serves text generators (Llama, Qwen, Mistral, Gemma, GPT-2 and others),
+encoder-decoders (Marian, T5, BART), encoders, rerankers and classifiers
+(BERT and others) over gRPC and OpenAI's HTTP API, on CPUs. Outputs match
+transformers in float32; concurrent requests share one continuous batch.
+With the command line client and the load tester.")
 set(debian ${PROJECT_SOURCE_DIR}/deploy/debian)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA ${debian}/conffiles ${debian}/postinst ${debian}/prerm ${debian}/postrm)
 
@@ -65,11 +71,13 @@ names no models serves these.")
 set(CPACK_DEBIAN_CUDA_PACKAGE_NAME beamline-cuda)
 set(CPACK_DEBIAN_CUDA_PACKAGE_SECTION contrib/net)
 set(CPACK_DEBIAN_CUDA_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "beamline (= ${PROJECT_VERSION}-${release})")
 set(CPACK_COMPONENT_CUDA_DESCRIPTION "CUDA backend of the Beamline inference server
 Computes on NVIDIA GPUs of compute capability 8.0 and newer.")
 
 set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/finish_debian_files.cmake)
 set(CPACK_BEAMLINE_DEBIAN_FOLDER ${debian})
 set(CPACK_BEAMLINE_CHANGELOG ${PROJECT_SOURCE_DIR}/CHANGELOG.md)
+set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_CURRENT_LIST_DIR}/debian_version.cmake)
+set(CPACK_BEAMLINE_SOURCE_FOLDER ${PROJECT_SOURCE_DIR})
+set(CPACK_BEAMLINE_REVISION "${BEAMLINE_REVISION}")
 include(CPack)

@@ -16,6 +16,11 @@ else()
   set(ENV{SOURCE_DATE_EPOCH} ${epoch}) # of the archives themselves
 endif()
 
+# A changelog's last line has an address, which may be empty.
+set(maintainer "${CPACK_PACKAGE_CONTACT}")
+if(NOT maintainer MATCHES "<.*>$")
+  string(APPEND maintainer " <>")
+endif()
 unset(ENV{DESTDIR}) # paths below are whole ones
 foreach(component IN LISTS CPACK_COMPONENTS_ALL)
   string(TOUPPER ${component} upper)
@@ -23,11 +28,11 @@ foreach(component IN LISTS CPACK_COMPONENTS_ALL)
   set(root ${CPACK_TEMPORARY_DIRECTORY}/${component})
   set(doc ${root}/usr/share/doc/${package})
   file(INSTALL ${CPACK_BEAMLINE_DEBIAN_FOLDER}/copyright DESTINATION ${doc})
-  file(WRITE ${doc}/changelog.Debian "beamline (${CPACK_PACKAGE_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}) unstable; urgency=medium
+  file(WRITE ${doc}/changelog.Debian "beamline (${CPACK_DEBIAN_PACKAGE_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}) unstable; urgency=medium
 
-  * Upstream release ${CPACK_PACKAGE_VERSION}.
+  * Built of release ${CPACK_PACKAGE_VERSION} or later sources; the version has their time and revision.
 
- -- ${CPACK_PACKAGE_CONTACT}  ${date}
+ -- ${maintainer}  ${date}
 ")
   file(INSTALL ${CPACK_BEAMLINE_CHANGELOG} DESTINATION ${doc} RENAME changelog)
   if(component STREQUAL "runtime")

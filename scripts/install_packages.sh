@@ -11,10 +11,11 @@ build_packages=(
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
   libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev libyaml-cpp-dev prometheus-cpp-dev
   libboost-dev libcurl4-openssl-dev libdnnl-dev libedit-dev libhwy-dev libicu-dev libonig-dev libssl-dev
+  python3 python3-venv # the Python client, tools/convert_weights
 )
 test_packages=(
-  libgtest-dev libgmock-dev libbenchmark-dev clang-format dpkg-dev file haproxy openssl prometheus python3 python3-grpcio
-  python3-protobuf python3-numpy python3-venv python3-hatchling python3-yaml mypy zsh fish mandoc
+  libgtest-dev libgmock-dev libbenchmark-dev clang-format dpkg-dev file haproxy openssl prometheus python3-grpcio
+  python3-protobuf python3-numpy python3-hatchling python3-yaml mypy zsh fish mandoc
   # Libraries alone, 20 MB: the example in Java is run where there is a JDK too.
   protobuf-compiler-grpc-java-plugin libgrpc-java libprotobuf-java libnetty-java libperfmark-java libguava-java
   libgeronimo-annotation-1.3-spec-java

@@ -94,12 +94,17 @@ class Packages(unittest.TestCase):
         self.assertLessEqual({"beamline", "libbeamline-client-dev", "beamline-demo-models"}, set(self.debs))
         for package in self.debs:
             fields = self.control(package)
-            self.assertRegex(fields["Version"], rf"^{re.escape(options.version)}-1(~deb\d+)?$")
-            self.assertRegex(fields["Maintainer"], r"^.+ <\S+@\S+>$")
+            # Of a commit at this time; sources without one have neither.
+            self.assertRegex(fields["Version"], rf"^{re.escape(options.version)}(\+\d{{8}}\.\d{{6}}\.[0-9a-f]{{12}}(\.modified)?)?-1(~deb\d+)?$")
+            self.assertNotIn("invalid", fields["Maintainer"] + fields.get("Homepage", ""))
+            self.assertTrue(fields["Maintainer"].strip())
             lines = fields["Description"].split("\n")
             self.assertLess(len(lines[0]), 80)
             for line in lines[1:]:
                 self.assertRegex(line, r"^ \S.{0,78}$", package)
+        self.assertEqual({self.control(package)["Version"] for package in self.debs}, {self.control("beamline")["Version"]})
+        for word in ("Llama", "T5", "BERT", "gRPC", "OpenAI"):
+            self.assertIn(word, self.control("beamline")["Description"])
         depends = self.control("beamline")["Depends"]
         for library in ("libc6 (>= 2.", "libgrpc++", "libdnnl", "libstdc++6 (>= "):
             self.assertIn(library, depends)

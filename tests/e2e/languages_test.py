@@ -22,7 +22,12 @@ import documents_test as documents
 import pythons
 
 GO_CODE = "/usr/share/gocode"  # of Debian's packages golang-...-dev
-GO_LIBRARIES = ("google.golang.org/grpc", "google.golang.org/protobuf", "google.golang.org/genproto/googleapis/rpc/errdetails")
+# The last one is of golang-github-golang-protobuf-1-5-dev alone, which golang-google-grpc-dev does not take by itself; the 1.3 that apt
+# takes instead does not build with stubs of google.golang.org/protobuf.
+GO_LIBRARIES = ("google.golang.org/grpc", "google.golang.org/protobuf", "google.golang.org/genproto/googleapis/rpc/errdetails",
+                "github.com/golang/protobuf/proto/registry.go")
+GO_PACKAGES = ("golang-go", "golang-google-grpc-dev", "golang-google-protobuf-dev", "golang-github-golang-protobuf-1-5-dev",
+               "protoc-gen-go-1-5", "protoc-gen-go-grpc")
 JARS = "/usr/share/java"
 JAVA_LIBRARIES = ("geronimo-annotation-1.3-spec", "grpc-api", "grpc-context", "grpc-core", "grpc-netty", "grpc-protobuf",
                   "grpc-protobuf-lite", "grpc-stub", "guava", "netty-buffer", "netty-codec", "netty-codec-http", "netty-codec-http2",
@@ -53,7 +58,7 @@ def example(*path):
 class Go:
     @staticmethod
     def missing():
-        libraries = [name for name in GO_LIBRARIES if not os.path.isdir(os.path.join(GO_CODE, "src", name))]
+        libraries = [name for name in GO_LIBRARIES if not os.path.exists(os.path.join(GO_CODE, "src", name))]
         return (missing_programs("go", "protoc", "protoc-gen-go", "protoc-gen-go-grpc")
                 or (f"not in {GO_CODE}: {', '.join(libraries)}" if libraries else None))
 
@@ -184,12 +189,27 @@ class Languages(unittest.TestCase):
         with open(example("node", "package.json"), encoding="utf-8") as file:
             self.assertEqual(sorted(json.load(file)["dependencies"]), sorted(NODE_LIBRARIES))
 
-    def test_pom_names_the_versions_that_run_here(self):
+    def test_manifests_name_versions_no_older_than_those_that_run_here(self):
+        """Those of Debian, with which the tests build, are the oldest that the programs are known to work with."""
+        def numbers(text):
+            return [int(number) for number in re.findall(r"\d+", text)][:3]
+
         with open(example("java", "pom.xml"), encoding="utf-8") as file:
             versions = dict(re.findall(r"<(grpc|protobuf)\.version>([\d.]+)<", file.read()))
-        for library, jar in (("grpc", "grpc-api"), ("protobuf", "protobuf")):
+        for library, jar, oldest in (("grpc", "grpc-api", "1.41.3"), ("protobuf", "protobuf", "3.21.12")):
             found = [re.sub(rf".*/{jar}-([\d.]+)\.jar", r"\1", path) for path in glob.glob(f"{JARS}/{jar}-[0-9]*.jar")]
-            self.assertIn(versions[library], found or [versions[library]])
+            for version in found + [oldest]:
+                self.assertGreaterEqual(numbers(versions[library]), numbers(version), library)
+        with open(example("go", "go.mod"), encoding="utf-8") as file:
+            modules = dict(re.findall(r"^\t(\S+) v(\S+)$", file.read(), re.M))
+        self.assertEqual(set(modules), {"google.golang.org/genproto/googleapis/rpc", "google.golang.org/grpc", "google.golang.org/protobuf"})
+        self.assertGreater(numbers(modules["google.golang.org/grpc"]), numbers("1.33.3"))
+        self.assertGreater(numbers(modules["google.golang.org/protobuf"]), numbers("1.28.1"))
+
+    def test_the_page_names_the_packages(self):
+        page = documents.read("docs/clients.md")
+        row, = re.findall(r"^\| Go \|.*$", page, re.M)
+        self.assertEqual(set(re.findall(r"\b(?:golang|protoc-gen)-[\w-]+", row)), set(GO_PACKAGES))
 
 
 def main():

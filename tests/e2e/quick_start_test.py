@@ -75,6 +75,16 @@ class QuickStart(unittest.TestCase):
                                                  'std::cout << "README: " << answer->embeddings(0).dimensions() << "\\n";\n}')
         return "\n".join(lines)
 
+    def test_packages_have_what_the_page_calls(self):
+        """In a bare Debian, where scripts/demo.sh has run."""
+        script = documents.read("scripts/install_packages.sh")
+        packages = set(re.sub(r"#.*", "", re.search(r"^build_packages=\((.*?)^\)", script, re.M | re.S).group(1)).split())
+        commands = "\n".join(text for language, text in page_blocks() if language == "sh")
+        for call, package in (("python3 -m venv", "python3-venv"), ("python3 ", "python3"), ("cmake ", "cmake"), ("curl ", "curl")):
+            if call in commands:
+                self.assertIn(package, packages, call)
+        self.assertIn("python3 -m venv", commands)
+
     def test_page(self):
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PIP_", "BEAMLINE_"))}
         environment.update(HOME=self.folder, BEAMLINE_ADDRESS=f"127.0.0.1:{self.port}", BEAMLINE_MODELS=os.path.join(self.folder, "models"))
