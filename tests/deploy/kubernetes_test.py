@@ -8,9 +8,6 @@ usage: kubernetes_test.py --source FOLDER --build FOLDER [unittest's arguments]
 
 import argparse
 import copy
-import functools
-import hashlib
-import http.server
 import json
 import os
 import re
@@ -18,7 +15,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import unittest
 
 SKIPPED = 77
@@ -112,8 +108,9 @@ class Rendered(unittest.TestCase):
             with self.subTest(rendered=name):
                 settings = yaml.safe_load(config(documents))
                 ports = {port["name"]: port["containerPort"] for port in server(documents)["ports"]}
-                grpc = "plain" if "tls" in init_containers(documents) else "grpc"
-                self.assertEqual(ports, {grpc: port_of(settings["listen"]), "metrics": port_of(settings["metrics_listen"])})
+                grpc, plain_http = ("plain", "plain-http") if "tls" in init_containers(documents) else ("grpc", "http")
+                self.assertEqual(ports, {grpc: port_of(settings["listen"]), "metrics": port_of(settings["metrics_listen"]),
+                                         plain_http: port_of(settings["http_listen"])})
                 for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
                     self.assertEqual(server(documents)[probe]["grpc"]["port"], ports[grpc])
                 for container in init_containers(documents).values():
@@ -123,7 +120,13 @@ class Rendered(unittest.TestCase):
                 used += [port["port"] for policy in of_kind(documents, "NetworkPolicy") for rule in policy["spec"].get("ingress", [])
                          for port in rule["ports"]]
                 self.assertLessEqual(set(used), set(ports))
-                self.assertTrue(all(one["spec"]["clusterIP"] == "None" for one in of_kind(documents, "Service")))
+                headless, = [one for one in of_kind(documents, "Service") if one["metadata"]["name"] == "beamline"]
+                self.assertEqual(headless["spec"]["clusterIP"], "None")
+                self.assertEqual([port["name"] for port in headless["spec"]["ports"]], ["grpc", "http"])
+                policies = [rule for one in of_kind(documents, "NetworkPolicy") for rule in one["spec"].get("ingress", [])]
+                for rule in policies:
+                    named = {port["port"] for port in rule["ports"]}
+                    self.assertEqual("grpc" in named, "http" in named, rule)
 
     def test_the_grace_period_covers_the_drain(self):
         for name, documents in self.all.items():
@@ -177,11 +180,40 @@ class Rendered(unittest.TestCase):
         text, = [one["data"]["haproxy.cfg"] for one in of_kind(documents, "ConfigMap") if "haproxy.cfg" in one["data"]]
         self.assertIn(f"bind :{proxy['ports'][0]['containerPort']} ssl ", text)
         self.assertIn(f" 127.0.0.1:{port_of(yaml.safe_load(config(documents))['listen'])} proto h2", text)
+        self.assertIn(f"bind :{proxy['ports'][1]['containerPort']} ssl ", text)
+        self.assertIn(f" 127.0.0.1:{port_of(yaml.safe_load(config(documents))['http_listen'])}\n", text + "\n")
         mounts = [mount["mountPath"] + "/" for mount in proxy["volumeMounts"]]
         for path in [proxy["args"][-1], *re.findall(r" crt (\S+)", text)]:
             self.assertTrue(any(path.startswith(mount) for mount in mounts), path)
         service, = of_kind(documents, "Service")
         self.assertNotIn("appProtocol", service["spec"]["ports"][0])
+        self.assertEqual(service["spec"]["ports"][1]["appProtocol"], "https")
+
+    def test_the_route_leads_to_the_port_of_http(self):
+        documents = self.all["components/http-route"]
+        route, = of_kind(documents, "HTTPRoute")
+        backend, = route["spec"]["rules"][0]["backendRefs"]
+        service, = [one for one in of_kind(documents, "Service") if one["metadata"]["name"] == backend["name"]]
+        self.assertNotIn("clusterIP", service["spec"])  # gateways balance themselves, and not all know a headless one
+        port, = service["spec"]["ports"]
+        self.assertEqual((port["port"], port["targetPort"]), (backend["port"], "http"))
+        paths = [match["path"]["value"] for match in route["spec"]["rules"][0]["matches"]]
+        self.assertEqual(paths, ["/v1", "/health"])
+
+    def test_models_are_downloaded_to_a_claim_that_pods_share(self):
+        documents = self.all["components/model-download"]
+        container = init_containers(documents)["download"]
+        token, = [one for one in container["env"] if one["name"] == "HF_TOKEN"]
+        self.assertEqual(token["valueFrom"]["secretKeyRef"], {"name": "beamline-hub", "key": "token", "optional": True})
+        claim, = of_kind(documents, "PersistentVolumeClaim")
+        self.assertEqual(claim["spec"]["accessModes"], ["ReadWriteMany"])
+        volumes = {volume["name"]: volume for volume in pod(documents)["volumes"]}
+        self.assertEqual(volumes["models"]["persistentVolumeClaim"], {"claimName": claim["metadata"]["name"]})
+        mounts = {one["name"]: one for one in container["volumeMounts"]}
+        self.assertNotIn("readOnly", mounts["models"])
+        home, = [one["value"] for one in container["env"] if one["name"] == "HF_HOME"]
+        self.assertTrue(home.startswith(mounts["download-scratch"]["mountPath"] + "/"))
+        self.assertEqual([one["readOnly"] for one in server(documents)["volumeMounts"] if one["name"] == "models"], [True])
 
     def test_components_with_init_containers_go_together(self):
         with tempfile.TemporaryDirectory() as scratch:
@@ -321,7 +353,7 @@ class SeveralHosts(unittest.TestCase):
         self.assertEqual({**follower, "rank": 0}, front)
         self.assertEqual(front["models"][0]["tensor_parallel"], self.group["size"])
         ports = {port["name"]: port["containerPort"] for port in self.containers[0]["ports"]}
-        self.assertEqual(ports, {"grpc": port_of(front["listen"]), "metrics": port_of(front["metrics_listen"]),
+        self.assertEqual(ports, {"grpc": port_of(front["listen"]), "metrics": port_of(front["metrics_listen"]), "http": port_of(front["http_listen"]),
                                  "ranks": port_of(front["rank_address"])})
         for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
             self.assertEqual(self.containers[0][probe]["grpc"]["port"], ports["grpc"])
@@ -350,58 +382,6 @@ class SeveralHosts(unittest.TestCase):
         self.assertNotIn("ports", among)  # the system chooses some of those that ranks listen on
         self.assertEqual({port["port"] for port in others["ports"]} | {"ranks"}, ports)
         self.assertIn({"to": among["from"]}, policy["spec"]["egress"])
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
-
-
-class Download(unittest.TestCase):
-    """The init container's script, with files of this machine."""
-
-    def setUp(self):
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.folder, self.remote = os.path.join(scratch.name, "models"), os.path.join(scratch.name, "remote")
-        os.mkdir(self.folder)
-        os.mkdir(self.remote)
-        with open(os.path.join(self.remote, "weights"), "w", encoding="utf-8") as file:
-            file.write("17 numbers")
-        self.sum = hashlib.sha256(b"17 numbers").hexdigest()
-        service = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=self.remote))
-        self.addCleanup(service.server_close)
-        self.addCleanup(service.shutdown)
-        threading.Thread(target=service.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{service.server_port}/weights"
-
-    def download(self, lines):
-        path = os.path.join(self.folder, "list")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(lines)
-        done = subprocess.run(["sh", source("deploy/kubernetes/components/model-download/download.sh"), path, self.folder],
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
-        return done.returncode, done.stdout
-
-    def test_takes_what_is_missing_once(self):
-        lines = f"# a comment\n\nm/weights {self.url} {self.sum}\nm/more {self.url} -\n"
-        self.assertEqual(self.download(lines), (0, "downloaded m/weights\ndownloaded m/more\n"))
-        with open(os.path.join(self.folder, "m/weights"), encoding="utf-8") as file:
-            self.assertEqual(file.read(), "17 numbers")
-        os.remove(os.path.join(self.remote, "weights"))
-        self.assertEqual(self.download(lines), (0, "there is m/weights\nthere is m/more\n"))
-
-    def test_a_wrong_file_never_gets_its_name(self):
-        status, text = self.download(f"m/weights {self.url} {'0' * 64}\n")
-        self.assertEqual(status, 1)
-        self.assertIn("has not the SHA-256", text)
-        self.assertEqual(os.listdir(os.path.join(self.folder, "m")), [])
-
-    def test_refuses_what_is_not_there_and_what_leads_elsewhere(self):
-        self.assertNotEqual(self.download(f"m/weights {self.url}.not -\n")[0], 0)
-        self.assertIn("leads out of the folder", self.download(f"../weights {self.url} -\n")[1])
-        self.assertIn("accepted: path, URL and SHA-256", self.download(f"m/weights {self.url}\n")[1])
-        self.assertFalse(os.path.exists(os.path.join(self.folder, "../weights")))
 
 
 if __name__ == "__main__":
