@@ -14,11 +14,12 @@ constexpr size_t kMostFolderBytes = 1000;
 
 // What it computes in, and the types beside it that somebody chose.
 std::string TypesOf(const ModelInfo& model) {
-  std::string types = Name(model.dtype);
-  if (model.weight_dtype != model.dtype) {
+  const DType compute = model.dtype.value_or(DType::kFloat32);
+  std::string types = Name(compute);
+  if (model.weight_dtype != compute) {
     types += fmt::format(", weights in {}", Name(model.weight_dtype));
   }
-  if (model.cache_dtype != model.dtype && model.cache_dtype != DType::kFloat32) {
+  if (model.cache_dtype != compute && model.cache_dtype != DType::kFloat32) {
     types += fmt::format(", cache in {}", Name(model.cache_dtype));
   }
   return types;
@@ -29,6 +30,9 @@ std::string TypesOf(const ModelInfo& model) {
 void LogReady(const ModelInfo& model) {
   spdlog::info("model '{}' computes in {} on {} ({}): {}", model.name, TypesOf(model), model.device,
                model.device_description, model.device_reason);
+  if (!model.types_note.empty()) {
+    spdlog::info("model '{}': {}", model.name, model.types_note);
+  }
   for (const std::string& note : model.limit_notes) {
     spdlog::info("model '{}': {}", model.name, note);
   }

@@ -100,7 +100,7 @@ absl::Status Run(Arguments arguments) {
   nlohmann::json line = {{"model", model.name},
                          {"task", arguments.task},
                          {"device", engine->Models()[0].device},
-                         {"dtype", Name(model.dtype)},
+                         {"dtype", Name(*model.dtype)},
                          {"batch", task.batch},
                          {"rounds", arguments.rounds},
                          {"tokens", outcome.tokens},

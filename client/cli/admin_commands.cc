@@ -81,6 +81,7 @@ bool SetField(const FieldDescriptor& field, const std::string& text, v1::ModelSe
       reflection.SetBool(&message, &field, text == "true");
       return true;
     case FieldDescriptor::CPPTYPE_ENUM: {
+      if (text == "auto") return true;  // what a type is that is not set
       std::string name = "DATA_TYPE_" + text;
       for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
       const auto* value = field.enum_type()->FindValueByName(name);

@@ -46,7 +46,9 @@ struct ModelOptions {
   // Every file of `folder` is opened beneath this folder, wherever links in it lead; empty: where
   // they lead. No setting: LoadModel's callers do not choose it.
   std::string folder_root;
-  DType dtype = DType::kFloat32;  // of what the next three leave open
+  // Of what the next three leave open; nullopt, "auto": by the checkpoint and the device
+  // (docs/decisions/0071-types-of-the-checkpoint.md).
+  std::optional<DType> dtype;
   // Types of matrices in memory, of products, and of keys and values in memory ("bfloat16");
   // empty: dtype, of the cache what the device's activations have
   // (docs/decisions/0036-precision.md).
@@ -128,7 +130,7 @@ struct ModelInfo {
   std::string folder;
   std::string architecture;  // "MarianMTModel"
   ModelTask task = ModelTask::kGenerate;
-  DType dtype = DType::kFloat32;  // what it computes in
+  std::optional<DType> dtype;  // what it computes in; loading or failed: where the options say it
   DType weight_dtype = DType::kFloat32;
   DType cache_dtype = DType::kFloat32;
   int64_t num_parameters = 0;
@@ -147,6 +149,7 @@ struct ModelInfo {
                                  // encoders
   int32_t max_batch_tokens = 0;  // of a step; of the options unless limit_notes say why not
   int32_t max_sequences = 0;     // that run at once; likewise
+  std::string types_note;        // a sentence for the log: what an open dtype has become; or empty
   std::vector<std::string> limit_notes;   // sentences for the log: limits that are not the options'
   int32_t embedding_dimensions = 0;       // encoders
   std::string tokenizer;                  // Tokenizer::Kind()

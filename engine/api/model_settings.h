@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,8 +17,9 @@
 namespace beamline {
 
 struct ModelSetting {
-  using Member = std::variant<std::string ModelOptions::*, int32_t ModelOptions::*,
-                              int64_t ModelOptions::*, bool ModelOptions::*, DType ModelOptions::*>;
+  using Member =
+      std::variant<std::string ModelOptions::*, int32_t ModelOptions::*, int64_t ModelOptions::*,
+                   bool ModelOptions::*, std::optional<DType> ModelOptions::*>;
 
   std::string_view name;
   Member member;
@@ -54,7 +56,9 @@ inline constexpr std::array kModelSettings = {
     ModelSetting{
         .name = "dtype",
         .member = &ModelOptions::dtype,
-        .help = "what to compute in: of weights, compute and cache those that are not set"},
+        .help =
+            "what to compute in: of weights, compute and cache those that are not set; auto: on a "
+            "GPU the checkpoint's own type, on a CPU float32 with weights as they are stored"},
     ModelSetting{.name = "weights",
                  .member = &ModelOptions::weights,
                  .help = "the type of matrices in memory; without: dtype",

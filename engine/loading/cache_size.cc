@@ -37,26 +37,41 @@ bool MayMeet(const ModelOptions& one, const ModelOptions& other) {
                              [&](const auto& word) { return MayUse(other, DeviceOf(word)); });
 }
 
+bool IsVector(const CheckpointTensor& tensor) {
+  return std::ranges::count_if(tensor.shape, [](int64_t size) { return size > 1; }) < 2;
+}
+
+int64_t TensorBytes(const absl::StatusOr<CheckpointTensor>& tensor, const ModelTypes& types) {
+  if (!tensor.ok()) return 0;
+  const DType of_matrix = types.keeps_stored ? tensor->dtype : types.precision.weights;
+  const DType dtype = IsVector(*tensor) ? types.precision.compute : of_matrix;
+  return static_cast<int64_t>(tensor->size / SizeOf(tensor->dtype) * SizeOf(dtype));
+}
+
 // In bytes of `num_ranks` devices together, of which each has its part of what this model's ranks
 // divide among them.
 void Add(const ModelOptions& options, const Checkpoint& checkpoint, int32_t num_ranks,
          MemoryDemand& demand) {
-  demand.weight_bytes +=
-      WeightBytes(checkpoint, PrecisionOf(options).weights) * num_ranks / options.tensor_parallel;
+  // Read of GPUs alone (DefaultCacheBytes).
+  const ModelTypes types = TypesOf(options, checkpoint, true);
+  demand.weight_bytes += WeightBytes(checkpoint, types) * num_ranks / options.tensor_parallel;
   demand.fixed_cache_bytes += options.cache_bytes * num_ranks / options.tensor_parallel;
   if (options.cache_bytes == 0) ++demand.num_open_caches;
 }
 
 }  // namespace
 
-int64_t WeightBytes(const Checkpoint& checkpoint, DType dtype) {
+int64_t WeightBytes(const Checkpoint& checkpoint, const ModelTypes& types) {
   int64_t bytes = 0;
   for (const std::string& name : checkpoint.TensorNames()) {
-    const auto tensor = checkpoint.Find(name);
-    if (!tensor.ok()) continue;
-    bytes += static_cast<int64_t>(tensor->size / SizeOf(tensor->dtype) * SizeOf(dtype));
+    bytes += TensorBytes(checkpoint.Find(name), types);
   }
   return bytes;
+}
+
+int64_t MatrixBytes(const Checkpoint& checkpoint, const ModelTypes& types,
+                    const std::string& name) {
+  return TensorBytes(checkpoint.Find(name), types);
 }
 
 MemoryDemand MemoryDemandOf(const ModelOptions& options, const Checkpoint& checkpoint,

@@ -5,15 +5,21 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "engine/api/engine.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/loading/memory_plan.h"
+#include "engine/transformer/model_types.h"
 
 namespace beamline {
 
-// What a checkpoint's tensors take in `dtype`.
-int64_t WeightBytes(const Checkpoint& checkpoint, DType dtype);
+// What a checkpoint's tensors take in memory: matrices in the types of weights, vectors in the one
+// of products.
+int64_t WeightBytes(const Checkpoint& checkpoint, const ModelTypes& types);
+
+// What one of its matrices takes so; 0: the checkpoint has none of this name.
+int64_t MatrixBytes(const Checkpoint& checkpoint, const ModelTypes& types, const std::string& name);
 
 // What the models that are still to be loaded on a device need there, the one at hand first; of a
 // model on several ranks, on the devices of all of them together.

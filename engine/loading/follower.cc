@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "engine/loading/model_options_check.h"
+#include "engine/loading/model_precision.h"
 #include "engine/loading/placement.h"
 #include "engine/loading/rank_meeting.h"
 #include "engine/models/models.h"
@@ -71,7 +72,8 @@ class Follower {
     BEAMLINE_RETURN_IF_ERROR(CheckSame(terms, own, model_.folder));
     BEAMLINE_RETURN_IF_ERROR(CheckDivides(spec_, model_.tensor_parallel));
     BEAMLINE_RETURN_IF_ERROR(CheckStages(spec_, model_.pipeline_parallel));
-    const ModelNeeds needs = {model_.dtype, spec_.max_head_dim(), spec_.max_hidden_size()};
+    types_ = TypesOf(model_, *checkpoint_, terms.on_gpu);
+    const ModelNeeds needs = {types_.precision, spec_.max_head_dim(), spec_.max_hidden_size()};
     BEAMLINE_ASSIGN_OR_RETURN(
         ChosenBackend chosen,
         MakeProcessDevice(model_, needs, {.num_threads = options_.num_threads},
@@ -89,9 +91,8 @@ class Follower {
     if (what != RankCall::kLoad || !message.done()) {
       return absl::InvalidArgumentError("the front sent another call than that to load");
     }
-    BEAMLINE_ASSIGN_OR_RETURN(
-        transformer_,
-        RankedTransformer::Create(spec_, *checkpoint_, model_.dtype, limits, backend_->ranks()));
+    BEAMLINE_ASSIGN_OR_RETURN(transformer_, RankedTransformer::Create(spec_, *checkpoint_, types_,
+                                                                      limits, backend_->ranks()));
     checkpoint_.reset();
     steps_ = MakeDeviceSteps(*transformer_, *backend_);
     calls_.resize(steps_.size());
@@ -134,6 +135,7 @@ class Follower {
   const std::shared_ptr<RankLinks> links_;
   std::unique_ptr<Checkpoint> checkpoint_;  // until the weights are read
   TransformerSpec spec_;
+  ModelTypes types_ = DType::kFloat32;
   std::unique_ptr<RankedBackend> backend_;
   std::unique_ptr<RankedTransformer> transformer_;
   std::vector<std::unique_ptr<StepCall>> calls_;  // of each step, what it was started with last

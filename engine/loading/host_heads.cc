@@ -11,6 +11,10 @@ bool FillsMasks(const LoadedModel& model) {
   return model.description.spec.mask_head.has_value() && model.tokenizer->mask_id().has_value();
 }
 
+ModelTypes MaskHeadTypes(const ModelTypes& of_model) {
+  return of_model.keeps_stored ? of_model : ModelTypes(DType::kFloat32);
+}
+
 absl::Status LoadHostHeads(const Checkpoint& checkpoint, const LoadContext& context,
                            LoadedModel& model) {
   const TransformerSpec& spec = model.description.spec;
@@ -28,7 +32,8 @@ absl::Status LoadHostHeads(const Checkpoint& checkpoint, const LoadContext& cont
   }
   if (FillsMasks(model)) {
     BEAMLINE_ASSIGN_OR_RETURN(model.mask_head,
-                              MaskHead::Create(*spec.mask_head, *spec.encoder, checkpoint, host()));
+                              MaskHead::Create(*spec.mask_head, *spec.encoder, checkpoint,
+                                               MaskHeadTypes(model.types), host()));
   }
   return absl::OkStatus();
 }

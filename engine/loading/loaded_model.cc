@@ -110,10 +110,10 @@ ModelInfo Describe(const LoadedModel& model) {
   info.folder = model.options.folder;
   info.architecture = spec.architecture;
   info.task = TaskOf(spec);
-  const Precision precision = PrecisionOf(model.options);
-  info.dtype = precision.compute;
-  info.weight_dtype = precision.weights;
-  info.cache_dtype = model.backend->CacheDType(precision);
+  info.dtype = model.types.precision.compute;
+  info.weight_dtype = model.info.weight_dtype;
+  info.types_note = model.info.types_note;
+  info.cache_dtype = model.backend->CacheDType(model.types.precision);
   info.num_parameters = model.transformer->num_parameters();
   info.weight_bytes = model.transformer->weight_bytes();
   if (model.classifier != nullptr) {
@@ -263,8 +263,9 @@ absl::StatusOr<Placement> Place(const Checkpoint& checkpoint, const LoadContext&
                                 LoadedModel& model) {
   const ModelOptions& options = model.options;
   const TransformerSpec& spec = model.description.spec;
-  const ModelNeeds needs = {PrecisionOf(options), spec.max_head_dim(), spec.max_hidden_size(),
-                            options.deterministic};
+  const ModelNeeds needs = {TypesOf(options, checkpoint, false).precision, spec.max_head_dim(),
+                            spec.max_hidden_size(), options.deterministic,
+                            TypesOf(options, checkpoint, true).precision};
   BEAMLINE_RETURN_IF_ERROR(CheckDivides(spec, options.tensor_parallel));
   BEAMLINE_RETURN_IF_ERROR(CheckStages(spec, options.pipeline_parallel));
   if (context.processes != nullptr) return PlaceFront(needs, checkpoint, context, model);
@@ -275,6 +276,14 @@ absl::StatusOr<Placement> Place(const Checkpoint& checkpoint, const LoadContext&
   TakeCores(context, chosen.is_gpu, model);
   model.backend = std::move(chosen.backend);
   return Placement{std::move(chosen.reason)};
+}
+
+// As settings, checkpoint and device have it. REQUIRES: the model has its backend.
+void SetTypes(const Checkpoint& checkpoint, LoadedModel& model) {
+  model.types = TypesOf(model.options, checkpoint, model.on_gpu);
+  model.info.weight_dtype =
+      model.types.keeps_stored ? StoredType(checkpoint) : model.types.precision.weights;
+  model.info.types_note = TypesNote(model.options, checkpoint, model.on_gpu, *model.backend);
 }
 
 // Of what all ranks together take, what this process does.
@@ -293,7 +302,6 @@ absl::StatusOr<std::unique_ptr<Transformer>> MakeTransformer(const LoadedModel& 
                                                              RankGroup* ranks,
                                                              const std::atomic<bool>* stop) {
   const TransformerSpec& spec = model.description.spec;
-  const Precision precision = PrecisionOf(model.options);
   if (ranks != nullptr) {
     RankLinks* const followers = ranks->followers();
     if (followers != nullptr) {
@@ -301,13 +309,14 @@ absl::StatusOr<std::unique_ptr<Transformer>> MakeTransformer(const LoadedModel& 
       load(RankCall::kLoad, model.limits);
       followers->Tell(RankLinks::Kind::kCall, load.bytes());
     }
-    auto transformer = RankedTransformer::Create(spec, checkpoint, precision, model.limits, *ranks);
+    auto transformer =
+        RankedTransformer::Create(spec, checkpoint, model.types, model.limits, *ranks);
     if (transformer.ok() && followers != nullptr) {
       BEAMLINE_RETURN_IF_ERROR(AwaitReplies(*followers, stop).status());
     }
     return transformer;
   }
-  return Transformer::Create(spec, checkpoint, precision, model.limits, *model.backend);
+  return Transformer::Create(spec, checkpoint, model.types, model.limits, *model.backend);
 }
 
 absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& options,
@@ -317,6 +326,7 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadUnnamed(const ModelOptions& opt
   model->options = options;
   BEAMLINE_ASSIGN_OR_RETURN(const auto checkpoint, ReadFolder(*model));
   BEAMLINE_ASSIGN_OR_RETURN(Placement placement, Place(*checkpoint, context, *model));
+  SetTypes(*checkpoint, *model);
   // Only now: the threads that a backend starts serve other models too, and would inherit it.
   if (context.yields) GiveWay();
   if (context.log) model->backend->SetLog(context.log);

@@ -22,6 +22,7 @@
 #include "engine/transformer/dense_head.h"
 #include "engine/transformer/long_input.h"
 #include "engine/transformer/mask_head.h"
+#include "engine/transformer/model_types.h"
 #include "engine/transformer/transformer.h"
 #include "kernels/backend.h"
 
@@ -52,6 +53,7 @@ struct ModelFacts {
   ModelDescription description;
   StepLimits limits;
   ModelInfo info;
+  ModelTypes types = DType::kFloat32;
   MemoryPlan memory;
   int32_t cached_len = 0;  // tokens of a sequence that the cache holds; 0: of the model's length
   std::shared_ptr<const Tokenizer> tokenizer;  // may outlive the model

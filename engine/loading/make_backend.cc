@@ -17,9 +17,10 @@ namespace {
 constexpr std::string_view kCuda = "cuda";
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeSupporting(
-    absl::StatusOr<std::unique_ptr<Backend>> backend, const ModelNeeds& needs) {
+    absl::StatusOr<std::unique_ptr<Backend>> backend, const Precision& precision,
+    const ModelNeeds& needs) {
   if (!backend.ok()) return backend;
-  BEAMLINE_RETURN_IF_ERROR((*backend)->SupportsPrecision(needs.precision));
+  BEAMLINE_RETURN_IF_ERROR((*backend)->SupportsPrecision(precision));
   BEAMLINE_RETURN_IF_ERROR((*backend)->SupportsHeadDim(needs.head_dim));
   BEAMLINE_RETURN_IF_ERROR((*backend)->SupportsHiddenSize(needs.hidden_size));
   if (needs.batch_invariant) BEAMLINE_RETURN_IF_ERROR((*backend)->MakeBatchInvariant());
@@ -28,6 +29,12 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeSupporting(
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeCpu(const ModelNeeds& needs, const CpuShare& cpu) {
   return MakeSupporting(MakeCpuBackend({.num_threads = cpu.num_threads, .cores = cpu.cores}),
+                        needs.precision, needs);
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeGpu(int index, const ModelNeeds& needs,
+                                                 const GpuMemoryLimit& memory) {
+  return MakeSupporting(MakeCudaBackend(index, memory), needs.on_gpu.value_or(needs.precision),
                         needs);
 }
 
@@ -56,7 +63,7 @@ absl::StatusOr<ChosenBackend> MakeBackend(std::string_view device, const ModelNe
   }
   if (device != "auto") {
     BEAMLINE_ASSIGN_OR_RETURN(const int index, GpuIndex(device));
-    auto gpu = MakeSupporting(MakeCudaBackend(index, memory), needs);
+    auto gpu = MakeGpu(index, needs, memory);
     if (!gpu.ok()) {
       return absl::Status(gpu.status().code(),
                           fmt::format("device is '{}', which does not work here: {}", device,
@@ -67,7 +74,7 @@ absl::StatusOr<ChosenBackend> MakeBackend(std::string_view device, const ModelNe
     chosen.reason = "the GPU was asked for";
     return chosen;
   }
-  auto gpu = MakeSupporting(MakeCudaBackend(0, memory), needs);
+  auto gpu = MakeGpu(0, needs, memory);
   if (gpu.ok()) {
     chosen.backend = *std::move(gpu);
     chosen.is_gpu = true;

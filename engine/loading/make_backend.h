@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,9 +21,10 @@ struct ChosenBackend {
 // What a device must be able to compute.
 struct ModelNeeds {
   Precision precision = DType::kFloat32;
-  int head_dim = 0;              // of the largest heads
-  int hidden_size = 0;           // of the longest rows that are normed
-  bool batch_invariant = false;  // ComputeDevice::MakeBatchInvariant
+  int head_dim = 0;                                // of the largest heads
+  int hidden_size = 0;                             // of the longest rows that are normed
+  bool batch_invariant = false;                    // ComputeDevice::MakeBatchInvariant
+  std::optional<Precision> on_gpu = std::nullopt;  // instead of `precision`, of a GPU
 };
 
 // What the CPU's backend gets of the CPU: so many threads, 0: all; with `cores` threads of its own,

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "engine/loading/cache_size.h"
+#include "engine/loading/model_precision.h"
 #include "engine/runahead/vocabulary_split.h"
 #include "engine/transformer/position_embeddings.h"
 #include "engine/transformer/shard.h"
@@ -179,28 +180,30 @@ int64_t NumElements(const Checkpoint& checkpoint, const std::string& name) {
 }  // namespace
 
 MemoryPlan PlanMemory(const TransformerSpec& spec, const Checkpoint& checkpoint,
-                      const Precision& precision, DType activation_dtype, const StepLimits& limits,
+                      const ModelTypes& types, DType activation_dtype, const StepLimits& limits,
                       int num_ranks, int num_stages) {
   MemoryPlan plan;
-  const DType dtype = precision.weights;
-  const auto of_weight = static_cast<int64_t>(SizeOf(dtype));
+  // Of matrices that several ranks have.
+  const auto of_weight = static_cast<int64_t>(
+      SizeOf(types.keeps_stored ? StoredType(checkpoint) : types.precision.weights));
   const auto of_activation = static_cast<int64_t>(SizeOf(activation_dtype));
-  plan.weights = WeightBytes(checkpoint, dtype) + ComputedElements(spec) * of_activation;
+  plan.weights = WeightBytes(checkpoint, types) + ComputedElements(spec) * of_activation;
   const std::set<std::string> tables = TablesOf(spec);
   for (const std::string& name : tables) {
-    plan.weights += NumElements(checkpoint, name) * (of_activation - of_weight);
+    plan.weights +=
+        NumElements(checkpoint, name) * of_activation - MatrixBytes(checkpoint, types, name);
   }
   // A table that is the output's matrix too is stored once more, as a matrix.
-  if (tables.contains(spec.head)) plan.weights += NumElements(checkpoint, spec.head) * of_weight;
-  plan.cache =
-      limits.num_blocks * Transformer::BlockBytes(spec, precision.cache.value_or(activation_dtype),
-                                                  limits.block_size, num_ranks);
+  if (tables.contains(spec.head)) plan.weights += MatrixBytes(checkpoint, types, spec.head);
+  plan.cache = limits.num_blocks *
+               Transformer::BlockBytes(spec, types.precision.cache.value_or(activation_dtype),
+                                       limits.block_size, num_ranks);
   plan.weights += (num_ranks - 1) * NormElements(spec) * of_activation;
   plan.weights += (num_ranks - 1) * WholeElements(spec) * of_weight;
   plan.weights += RepeatedKvElements(spec, num_ranks) * of_weight;
   // Stages that share layers have them each.
   if (spec.encoder.has_value() && !spec.encoder->layer_ids.empty()) {
-    plan.weights += (num_stages - 1) * WeightBytes(checkpoint, dtype);
+    plan.weights += (num_stages - 1) * WeightBytes(checkpoint, types);
   }
   std::set<std::string> stored;  // tables; a later stage that reads one has one of its own
   for (const Stage& stage : DivideLayers(spec, num_stages)) {

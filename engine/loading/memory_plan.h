@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/transformer/model_types.h"
 #include "engine/transformer/spec.h"
 #include "engine/transformer/transformer.h"
 
@@ -21,11 +22,11 @@ struct MemoryPlan {
   int64_t total() const { return weights + cache + activations + workspaces; }
 };
 
-// Of a transformer of this precision with activations of `activation_dtype`, on all of its
+// Of a transformer of these types with activations of `activation_dtype`, on all of its
 // ranks together: so many to each of so many stages. What packing pads is not in it, nor are
 // workspaces.
 MemoryPlan PlanMemory(const TransformerSpec& spec, const Checkpoint& checkpoint,
-                      const Precision& precision, DType activation_dtype, const StepLimits& limits,
+                      const ModelTypes& types, DType activation_dtype, const StepLimits& limits,
                       int num_ranks = 1, int num_stages = 1);
 
 // Of a GPU, about: what the largest step of a model takes for itself (kernels/cuda: a product that

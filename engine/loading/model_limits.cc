@@ -9,7 +9,6 @@
 #include "engine/loading/cache_size.h"
 #include "engine/loading/host_heads.h"
 #include "engine/loading/make_limits.h"
-#include "engine/loading/model_precision.h"
 #include "engine/scheduling/encode_step_builder.h"
 #include "engine/transformer/mask_head.h"
 #include "fmt/format.h"
@@ -27,15 +26,15 @@ struct PlannedDevice {
 
 // REQUIRES: the model has its backend.
 PlannedDevice DeviceOf(const LoadedModel& model) {
-  const Precision precision = PrecisionOf(model.options);
+  const Precision& precision = model.types.precision;
   const std::optional<size_t> free_bytes = model.backend->FreeMemory();
   return {model.backend->ActivationDType(precision.compute), model.backend->CacheDType(precision),
           free_bytes.has_value(), free_bytes};
 }
 
 // Any GPU: activations are of the model's type there.
-PlannedDevice SomeGpu(const ModelOptions& options) {
-  const Precision precision = PrecisionOf(options);
+PlannedDevice SomeGpu(const LoadedModel& model) {
+  const Precision& precision = model.types.precision;
   return {precision.compute, precision.cache.value_or(precision.compute), true};
 }
 
@@ -55,13 +54,14 @@ MemoryPlan PlanThere(const LoadedModel& model, const PlannedDevice& device,
                      const Checkpoint& checkpoint, const StepLimits& limits) {
   const TransformerSpec& spec = model.description.spec;
   const ModelOptions& options = model.options;
-  MemoryPlan plan = PlanMemory(spec, checkpoint, PrecisionOf(options), device.activation_dtype,
-                               limits, options.tensor_parallel, options.pipeline_parallel);
+  MemoryPlan plan = PlanMemory(spec, checkpoint, model.types, device.activation_dtype, limits,
+                               options.tensor_parallel, options.pipeline_parallel);
   if (device.is_gpu) {
     plan.workspaces = WorkspaceBytes(spec, device.activation_dtype, limits, options.tensor_parallel,
                                      options.pipeline_parallel);
   } else if (FillsMasks(model)) {
-    plan.weights += MaskHead::TableBytes(*spec.encoder);
+    plan.weights +=
+        MatrixBytes(checkpoint, MaskHeadTypes(model.types), MaskHead::TableName(*spec.mask_head));
   }
   return plan;
 }
@@ -139,7 +139,8 @@ absl::Status SetLimits(const Checkpoint& checkpoint, const LoadContext& context,
 }
 
 absl::StatusOr<MemoryPlan> PlanOnGpu(const Checkpoint& checkpoint, LoadedModel& model) {
-  const PlannedDevice device = SomeGpu(model.options);
+  model.types = TypesOf(model.options, checkpoint, /*on_gpu=*/true);
+  const PlannedDevice device = SomeGpu(model);
   const CacheRoom room;  // not looked at where the cache has a size
   BEAMLINE_RETURN_IF_ERROR(FitLength(checkpoint, {}, device, room, model));
   return PlanThere(model, device, checkpoint, LimitsIn(model, device, room));

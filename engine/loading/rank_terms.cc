@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/build_info.h"
+#include "engine/loading/model_precision.h"
 #include "fmt/format.h"
 
 namespace beamline {
@@ -63,7 +64,7 @@ uint64_t FingerprintOf(const Checkpoint& checkpoint) {
 RankTerms TermsOf(const Checkpoint& checkpoint, const ModelOptions& options, bool on_gpu) {
   return {.build = fmt::format("{} ({})", ThisBuild().version, ThisBuild().revision),
           .checkpoint = FingerprintOf(checkpoint),
-          .dtype = options.dtype,
+          .dtype = TypesOf(options, checkpoint, on_gpu).precision.compute,
           .tensor_parallel = options.tensor_parallel,
           .pipeline_parallel = options.pipeline_parallel,
           .on_gpu = on_gpu,

@@ -48,7 +48,7 @@ ModelInfo NewInfo(const ModelOptions& options, ModelState state) {
   info.version = options.version;
   info.versioned_name = fmt::format("{}{}{}", info.name, kVersionSeparator, info.version);
   info.folder = options.folder;
-  info.dtype = PrecisionOf(options).compute;
+  info.dtype = ComputeTypeOf(options);
   info.state = state;
   return info;
 }

@@ -20,7 +20,7 @@ Replica::Replica(std::unique_ptr<LoadedModel> model, EngineObserver* observer)
       any_may_launch_(AnyThreadMayLaunch(*model_)),
       fault_(model_->options.name) {
   const LoopContext context = {model_->options.name,
-                               model_->info.dtype,
+                               model_->types.precision.compute,
                                *model_->transformer,
                                *model_->backend,
                                stats_,

@@ -10,14 +10,15 @@ namespace beamline {
 absl::StatusOr<std::unique_ptr<MaskHead>> MaskHead::Create(const MaskHeadSpec& spec,
                                                            const StackSpec& encoder,
                                                            const Checkpoint& checkpoint,
+                                                           const ModelTypes& types,
                                                            std::unique_ptr<Backend> host) {
   std::unique_ptr<MaskHead> head(new MaskHead(spec, encoder, std::move(host)));
-  BEAMLINE_RETURN_IF_ERROR(head->Load(checkpoint));
+  BEAMLINE_RETURN_IF_ERROR(head->Load(checkpoint, types));
   return head;
 }
 
-absl::Status MaskHead::Load(const Checkpoint& checkpoint) {
-  TensorReader reader(checkpoint, Shard(), DType::kFloat32, *host_, weights_);
+absl::Status MaskHead::Load(const Checkpoint& checkpoint, const ModelTypes& types) {
+  TensorReader reader(checkpoint, Shard(), types, *host_, weights_);
   BEAMLINE_ASSIGN_OR_RETURN(
       dense_, reader.Linear(spec_.dense, {inner_size_}, hidden_size_, LinearSplit::kOut));
   BEAMLINE_ASSIGN_OR_RETURN(norm_, reader.Norm(spec_.norm, inner_size_));

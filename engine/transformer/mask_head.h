@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/transformer/model_types.h"
 #include "engine/transformer/spec.h"
 #include "engine/transformer/weights.h"
 #include "kernels/backend.h"
@@ -23,17 +25,17 @@ namespace beamline {
 // tokens are masked, and only their hidden states come here.
 class MaskHead {
  public:
-  // Reads and packs the tensors of `spec`, the head of `encoder`. Errors name the tensor. `host` is
-  // of a CPU.
+  // Reads and packs the tensors of `spec`, the head of `encoder`, whose products are in float32.
+  // Errors name the tensor. `host` is of a CPU.
   static absl::StatusOr<std::unique_ptr<MaskHead>> Create(const MaskHeadSpec& spec,
                                                           const StackSpec& encoder,
                                                           const Checkpoint& checkpoint,
+                                                          const ModelTypes& types,
                                                           std::unique_ptr<Backend> host);
 
-  // Of the matrix that a head has, which is mostly the table of tokens once more.
-  static int64_t TableBytes(const StackSpec& encoder) {
-    return int64_t{encoder.vocab_size} * encoder.embedding_size() *
-           static_cast<int64_t>(sizeof(float));
+  // The matrix of a head, which is mostly the table of tokens once more.
+  static const std::string& TableName(const MaskHeadSpec& spec) {
+    return spec.output.weights.front();
   }
 
   // Tells the logits, [vocab_size], of each of `rows`, [num_rows, hidden_size], in their order.
@@ -53,7 +55,7 @@ class MaskHead {
         hidden_size_(encoder.hidden_size),
         inner_size_(encoder.embedding_size()),
         vocab_size_(encoder.vocab_size) {}
-  absl::Status Load(const Checkpoint& checkpoint);
+  absl::Status Load(const Checkpoint& checkpoint, const ModelTypes& types);
   absl::StatusOr<Tensor> Rows(int32_t columns);
 
   const std::unique_ptr<Backend> host_;  // declared first, destroyed last

@@ -11,7 +11,7 @@
 namespace beamline {
 
 absl::StatusOr<std::unique_ptr<RankedTransformer>> RankedTransformer::Create(
-    const TransformerSpec& spec, const Checkpoint& checkpoint, const Precision& precision,
+    const TransformerSpec& spec, const Checkpoint& checkpoint, const ModelTypes& types,
     const StepLimits& limits, RankGroup& ranks) {
   BEAMLINE_RETURN_IF_ERROR(CheckDivides(spec, ranks.ranks_per_stage()));
   BEAMLINE_RETURN_IF_ERROR(CheckStages(spec, ranks.num_stages()));
@@ -21,7 +21,7 @@ absl::StatusOr<std::unique_ptr<RankedTransformer>> RankedTransformer::Create(
   for (int rank = 0; rank < ranks.size(); ++rank) {
     const StagePart stage = {stages[ranks.StageOf(rank)], ranks.stages(rank)};
     BEAMLINE_ASSIGN_OR_RETURN(parts.emplace_back(),
-                              Transformer::Create(spec, checkpoint, precision, limits,
+                              Transformer::Create(spec, checkpoint, types, limits,
                                                   ranks.backend(rank), ranks.shares(rank), &stage));
   }
   return std::unique_ptr<RankedTransformer>(

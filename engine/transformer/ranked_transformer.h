@@ -21,7 +21,7 @@ class RankedTransformer final : public Transformer {
   // INVALID_ARGUMENT naming tensor_parallel or pipeline_parallel when the model does not divide.
   static absl::StatusOr<std::unique_ptr<RankedTransformer>> Create(const TransformerSpec& spec,
                                                                    const Checkpoint& checkpoint,
-                                                                   const Precision& precision,
+                                                                   const ModelTypes& types,
                                                                    const StepLimits& limits,
                                                                    RankGroup& ranks);
 

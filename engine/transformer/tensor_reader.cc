@@ -76,12 +76,11 @@ HostMatrix Scaled(HostMatrix matrix, float factor, std::deque<std::vector<std::b
 }  // namespace
 
 TensorReader::TensorReader(const Checkpoint& checkpoint, const Shard& shard,
-                           const Precision& precision, Backend& backend,
-                           TransformerWeights& weights)
+                           const ModelTypes& types, Backend& backend, TransformerWeights& weights)
     : checkpoint_(checkpoint),
       shard_(shard),
-      precision_(precision),
-      activation_dtype_(backend.ActivationDType(precision.compute)),
+      types_(types),
+      activation_dtype_(backend.ActivationDType(types.precision.compute)),
       backend_(backend),
       weights_(weights) {}
 
@@ -109,7 +108,7 @@ absl::StatusOr<CheckpointTensor> TensorReader::Find(const std::string& name,
     return absl::InvalidArgumentError(
         fmt::format("{}: tensor \"{}\" holds NaN or infinity", tensor.file, name));
   }
-  if (keeps_ && precision_.weights == DType::kFloat16 && shard_.rank == 0 &&
+  if (keeps_ && types_.precision.weights == DType::kFloat16 && shard_.rank == 0 &&
       !AllFitFloat16(tensor.data, static_cast<size_t>(NumElements(shape)), tensor.dtype)) {
     return absl::InvalidArgumentError(
         fmt::format("{}: tensor \"{}\" has values beyond 65504, where float16 ends; accepted: "
@@ -291,9 +290,10 @@ absl::StatusOr<LinearWeights> TensorReader::Linear(const LinearNames& names,
   }
   LinearWeights linear;
   if (keeps_) {
-    BEAMLINE_ASSIGN_OR_RETURN(linear.weight, backend_.PackWeight(parts, precision_));
+    const Precision precision = types_.OfMatrix(parts);
+    BEAMLINE_ASSIGN_OR_RETURN(linear.weight, backend_.PackWeight(parts, precision));
     weights_.bytes += linear.weight->out_features() * linear.weight->in_features() *
-                      static_cast<int64_t>(SizeOf(precision_.weights));
+                      static_cast<int64_t>(SizeOf(precision.weights));
     for (const CheckpointTensor& tensor : tensors) checkpoint_.Release(tensor);
   }
   if (!names.biases.empty()) {

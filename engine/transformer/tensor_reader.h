@@ -13,6 +13,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/transformer/model_types.h"
 #include "engine/transformer/shard.h"
 #include "engine/transformer/spec.h"
 #include "engine/transformer/weights.h"
@@ -41,9 +42,9 @@ struct KvParts {
 
 class TensorReader {
  public:
-  // Matrices get the precision's types. `weights` receives the buffers and the totals. Sizes and
-  // shapes below are those of the whole.
-  TensorReader(const Checkpoint& checkpoint, const Shard& shard, const Precision& precision,
+  // Matrices get the types that `types` says. `weights` receives the buffers and the totals. Sizes
+  // and shapes below are those of the whole.
+  TensorReader(const Checkpoint& checkpoint, const Shard& shard, const ModelTypes& types,
                Backend& backend, TransformerWeights& weights);
 
   // Whether what is asked for from now on is read. Of what is not, names and shapes are checked and
@@ -115,7 +116,7 @@ class TensorReader {
 
   const Checkpoint& checkpoint_;
   const Shard shard_;
-  const Precision precision_;
+  const ModelTypes types_;
   const DType activation_dtype_;
   Backend& backend_;
   TransformerWeights& weights_;

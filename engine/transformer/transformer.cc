@@ -196,11 +196,11 @@ absl::Status CheckLimits(const TransformerSpec& spec, const StepLimits& limits, 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(
-    const TransformerSpec& described, const Checkpoint& checkpoint, const Precision& precision,
+    const TransformerSpec& described, const Checkpoint& checkpoint, const ModelTypes& types,
     const StepLimits& limits, Backend& backend, Communicator* communicator,
     const StagePart* stage) {
-  BEAMLINE_RETURN_IF_ERROR(backend.SupportsPrecision(precision));
-  const DType activation_dtype = backend.ActivationDType(precision.compute);
+  BEAMLINE_RETURN_IF_ERROR(backend.SupportsPrecision(types.precision));
+  const DType activation_dtype = backend.ActivationDType(types.precision.compute);
   const TransformerSpec spec = SpecIn(described, activation_dtype);
   BEAMLINE_RETURN_IF_ERROR(backend.SupportsHeadDim(spec.max_head_dim()));
   BEAMLINE_RETURN_IF_ERROR(backend.SupportsHiddenSize(spec.max_hidden_size()));
@@ -211,13 +211,13 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(
   const Stage layers = stage == nullptr ? DivideLayers(spec, 1).front() : stage->layers;
   parts->spec = SpecOf(SpecOf(spec, layers), shard);
   BEAMLINE_ASSIGN_OR_RETURN(parts->weights,
-                            LoadWeights(spec, layers, shard, checkpoint, precision, backend));
+                            LoadWeights(spec, layers, shard, checkpoint, types, backend));
   BEAMLINE_ASSIGN_OR_RETURN(parts->activations,
                             PlanActivations(parts->spec, activation_dtype, limits, backend));
   if (spec.decoder.has_value()) {
     BEAMLINE_ASSIGN_OR_RETURN(
-        parts->cache,
-        AllocateKvCache(*parts->spec.decoder, backend.CacheDType(precision), limits, backend));
+        parts->cache, AllocateKvCache(*parts->spec.decoder, backend.CacheDType(types.precision),
+                                      limits, backend));
   }
   BEAMLINE_ASSIGN_OR_RETURN(StepInputs inputs, StepInputs::Create(parts->spec, limits, backend));
   return std::make_unique<PlannedTransformer>(std::move(parts), limits, std::move(inputs), backend,

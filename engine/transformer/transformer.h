@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/transformer/model_types.h"
 #include "engine/transformer/spec.h"
 #include "engine/transformer/stage.h"
 #include "engine/transformer/step_limits.h"
@@ -88,7 +89,7 @@ class Transformer {
   // With a stage it has the stage's layers and computes what the one before it has sent; its
   // results are the model's where the stage ends it, and else nobody's to read.
   static absl::StatusOr<std::unique_ptr<Transformer>> Create(
-      const TransformerSpec& spec, const Checkpoint& checkpoint, const Precision& precision,
+      const TransformerSpec& spec, const Checkpoint& checkpoint, const ModelTypes& types,
       const StepLimits& limits, Backend& backend, Communicator* communicator = nullptr,
       const StagePart* stage = nullptr);
   virtual ~Transformer() = default;

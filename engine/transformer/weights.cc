@@ -328,9 +328,9 @@ absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, const LayerRange& 
 
 absl::StatusOr<TransformerWeights> LoadWeights(const TransformerSpec& spec, const Stage& stage,
                                                const Shard& shard, const Checkpoint& checkpoint,
-                                               const Precision& precision, Backend& backend) {
+                                               const ModelTypes& types, Backend& backend) {
   TransformerWeights weights;
-  TensorReader reader(checkpoint, shard, precision, backend, weights);
+  TensorReader reader(checkpoint, shard, types, backend, weights);
   if (spec.encoder.has_value()) {
     BEAMLINE_ASSIGN_OR_RETURN(weights.encoder,
                               LoadStack(*spec.encoder, stage.encoder, reader, backend));

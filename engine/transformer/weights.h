@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/transformer/model_types.h"
 #include "engine/transformer/shard.h"
 #include "engine/transformer/spec.h"
 #include "engine/transformer/stage.h"
@@ -86,7 +87,7 @@ struct TransformerWeights {
   int64_t bytes = 0;
 };
 
-// Reads everything that `spec` names. Matrices get the weights' type and compute in compute's;
+// Reads everything that `spec` names. Matrices get the types that `types` says;
 // tables, gains and biases get the backend's activation type for that. INVALID_ARGUMENT naming the
 // tensor, with both shapes where they differ, and naming the tensors that neither the spec uses nor
 // its ignored_tensors lists. `spec`: of the whole. A rank reads its shard: the rows of queries,
@@ -95,6 +96,6 @@ struct TransformerWeights {
 // everyone's. Of what other stages hold names and shapes are checked, and nothing is read.
 absl::StatusOr<TransformerWeights> LoadWeights(const TransformerSpec& spec, const Stage& stage,
                                                const Shard& shard, const Checkpoint& checkpoint,
-                                               const Precision& precision, Backend& backend);
+                                               const ModelTypes& types, Backend& backend);
 
 }  // namespace beamline

@@ -21,6 +21,8 @@
 namespace beamline {
 namespace {
 
+constexpr char kAuto[] = "auto";
+
 std::string_view WithoutSpaces(std::string_view text) {
   while (text.starts_with(' ')) text.remove_prefix(1);
   while (text.ends_with(' ')) text.remove_suffix(1);
@@ -116,7 +118,11 @@ absl::Status Set(const Setting& setting, std::string_view text, bool& value) {
   return absl::OkStatus();
 }
 
-absl::Status Set(const Setting& setting, std::string_view text, DType& value) {
+absl::Status Set(const Setting& setting, std::string_view text, std::optional<DType>& value) {
+  if (text == kAuto) {
+    value = std::nullopt;
+    return absl::OkStatus();
+  }
   for (const DType dtype : kComputeTypes) {
     if (Name(dtype) != FullTypeName(text)) continue;
     value = dtype;
@@ -137,8 +143,8 @@ std::string Range(const Setting& setting, Number) {
   return fmt::format("{} to {}", static_cast<Shown>(setting.min), static_cast<Shown>(setting.max));
 }
 std::string Range(const Setting&, bool) { return "true, false"; }
-std::string Range(const Setting&, DType) {
-  std::vector<std::string> names;
+std::string Range(const Setting&, std::optional<DType>) {
+  std::vector<std::string> names = {kAuto};
   for (const DType dtype : kComputeTypes) names.emplace_back(Name(dtype));
   return fmt::format("{}", fmt::join(names, ", "));
 }
@@ -149,7 +155,7 @@ std::string Text(Number value) {
   return fmt::format("{}", value);
 }
 std::string Text(bool value) { return value ? "true" : "false"; }
-std::string Text(DType value) { return Name(value); }
+std::string Text(std::optional<DType> value) { return value.has_value() ? Name(*value) : kAuto; }
 
 std::vector<Setting> AddressSettings(ServerConfig& c) {
   return {

@@ -76,7 +76,7 @@ int NumWriters(const ServerConfig& config);
 // One value that can be set by text.
 struct Setting {
   std::string name;  // "max_batch_tokens"; the flag is --max-batch-tokens
-  std::variant<std::string*, int32_t*, int64_t*, double*, bool*, DType*> value;
+  std::variant<std::string*, int32_t*, int64_t*, double*, bool*, std::optional<DType>*> value;
   double min = 0;  // of numbers; of whole ones below 2^53
   double max = 0;
   std::vector<std::string> choices;  // of strings; empty: any; N: a number from 0

@@ -16,9 +16,11 @@ namespace {
 
 using google::protobuf::FieldDescriptor;
 
-absl::StatusOr<DType> ToDType(v1::DataType type) {
+// nullopt: by the checkpoint and the device.
+absl::StatusOr<std::optional<DType>> ToDType(v1::DataType type) {
   switch (type) {
     case v1::DATA_TYPE_UNSPECIFIED:
+      return std::nullopt;
     case v1::DATA_TYPE_FLOAT32:
       return DType::kFloat32;
     case v1::DATA_TYPE_FLOAT16:
@@ -37,7 +39,7 @@ struct Setter {
   const FieldDescriptor& field;
   ModelOptions& options;
 
-  absl::Status operator()(DType ModelOptions::*member) const {
+  absl::Status operator()(std::optional<DType> ModelOptions::*member) const {
     BEAMLINE_ASSIGN_OR_RETURN(options.*member, ToDType(message.dtype()));
     return absl::OkStatus();
   }

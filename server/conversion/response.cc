@@ -380,7 +380,7 @@ v1::Model ToMessage(const ModelInfo& model, int32_t num_template_tokens) {
   message.set_version(model.version);
   message.set_state(ToModelState(model.state));
   if (!model.error.empty()) message.set_error(Shorten(model.error, kMostErrorBytes));
-  message.set_data_type(ToDataType(model.dtype));
+  if (model.dtype.has_value()) message.set_data_type(ToDataType(*model.dtype));
   // The rest is known once it is loaded.
   if (model.state == ModelState::kLoading || model.state == ModelState::kFailed) return message;
   message.set_architecture(model.architecture);

@@ -144,7 +144,7 @@ def names_of_ours(document):
 
 def documented_plan():
     """By model, the row of the demo models in docs/sizing.md: weights, bytes of a token, blocks, cache, activations."""
-    rows = re.findall(r"^\| ([\w-]+) \| [\d,]+ \| (.*) \|$", read("docs/sizing.md"), re.M)
+    rows = re.findall(r"^\| ([\w-]+) \| [\d,]+ \| [\d,]+ \| (.*) \|$", read("docs/sizing.md"), re.M)
     return {model: [float(re.sub(r"[^\d.]", "", cell)) for cell in row.split(" | ")] for model, row in rows}
 
 
@@ -157,11 +157,12 @@ def plan_of(model):
     inner = config.get("encoder_ffn_dim") or config.get("intermediate_size") or 4 * hidden
     layers = config.get("n_layer") or config.get("decoder_layers") or 0
     positions = config.get("n_positions") or config["max_position_embeddings"]
-    parameters = int(re.search(rf"^\| {model} \| ([\d,]+) \|", read("docs/sizing.md"), re.M).group(1).replace(",", ""))
-    weights = parameters * number
+    parameters, others = (int(cell.replace(",", "")) for cell in re.search(rf"^\| {model} \| ([\d,]+) \| ([\d,]+) \|", read("docs/sizing.md"), re.M).groups())
+    stored = 2  # of bfloat16
+    weights = (parameters - others) * stored + others * number
     activations = max_batch_tokens * (7 * hidden + inner) * number
     if layers:
-        weights += config["vocab_size"] * hidden * number
+        weights += config["vocab_size"] * hidden * stored
         activations += max_batch_tokens * hidden * number + max_sequences * config["vocab_size"] * 4
     else:
         activations += max_sequences * hidden * 4

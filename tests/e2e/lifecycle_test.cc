@@ -73,8 +73,12 @@ TEST(Lifecycle, SaysWhereAModelRunsAndWhy) {
     each->process().Signal(SIGTERM);
     EXPECT_EQ(each->process().Wait(), 0);
   }
-  EXPECT_THAT(on_cpu.process().err(), ContainsRegex("model 'embed-en' computes in float32 on cpu "
-                                                    ".*: the CPU was asked for"));
+  EXPECT_THAT(on_cpu.process().err(),
+              ContainsRegex("model 'embed-en' computes in float32, weights in bfloat16 on cpu "
+                            ".*: the CPU was asked for"));
+  EXPECT_THAT(on_cpu.process().err(),
+              HasSubstr("model 'embed-en': dtype is auto: products in float32, weights as stored "
+                        "(bfloat16)"));
   if (HasGpu()) {
     EXPECT_THAT(server.process().err(), ContainsRegex("on cuda:0 .*NVIDIA.*: a GPU is there"));
   } else {

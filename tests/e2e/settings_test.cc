@@ -43,7 +43,8 @@ std::string LogOf(const std::string& level) {
 TEST(Settings, LogLevelCutsTheLog) {
   for (const char* level : {"warn", "error", "off"}) EXPECT_EQ(LogOf(level), "") << level;
   const std::string info = LogOf("info");
-  EXPECT_THAT(info, HasSubstr(" info model 'embed-en' computes in float32 on cpu"));
+  EXPECT_THAT(info,
+              HasSubstr(" info model 'embed-en' computes in float32, weights in bfloat16 on cpu"));
   EXPECT_THAT(info, HasSubstr("request_id=\"refused\" code=INVALID_ARGUMENT"));
   EXPECT_THAT(info, HasSubstr(" info stopped: every request was answered"));
   EXPECT_THAT(info, Not(HasSubstr("\"answered\"")));
@@ -87,7 +88,8 @@ TEST(Settings, AModelsDeviceGoesBeforeTheServers) {
                         "embed-en=" BEAMLINE_SOURCE_DIR "/models/embed-en,device=cpu"});
   server.process().Signal(SIGTERM);
   EXPECT_EQ(server.process().Wait(), 0);
-  EXPECT_THAT(server.process().err(), HasSubstr("model 'embed-en' computes in float32 on cpu"));
+  EXPECT_THAT(server.process().err(),
+              HasSubstr("model 'embed-en' computes in float32, weights in bfloat16 on cpu"));
   ChildProcess other(BEAMLINE_SERVER_BINARY,
                      {"--device", "cuda:4000", "--listen", "127.0.0.1:0", "--metrics-listen", "off",
                       "--model", "embed-en=" BEAMLINE_SOURCE_DIR "/models/embed-en"});

@@ -35,6 +35,12 @@ class LinkedModel {
     Write(name, value);
   }
 
+  // Instead of a link: a file of these bytes.
+  void WriteBytes(const std::string& name, const std::string& bytes) const {
+    std::filesystem::remove(Path(name));
+    folder_.Write(name, bytes);
+  }
+
   ModelOptions Options(const std::string& name) const {
     ModelOptions options;
     options.name = name;

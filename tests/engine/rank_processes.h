@@ -50,7 +50,7 @@ class FollowerProcess {
     std::vector<std::string> arguments = {"follower",
                                           model.name,
                                           model.folder,
-                                          std::string(Name(model.dtype)),
+                                          model.dtype.has_value() ? Name(*model.dtype) : "auto",
                                           std::to_string(model.tensor_parallel),
                                           std::to_string(model.pipeline_parallel),
                                           std::to_string(rank),

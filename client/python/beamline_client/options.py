@@ -38,6 +38,7 @@ Truncation = Literal["none", "right", "left"]
 ScoreFunction = Literal["model", "none", "sigmoid", "softmax"]
 Aggregation = Literal["none", "simple", "first", "average", "max"]
 DType = Literal["float32", "bfloat16", "float16"]
+ComputeDType = Literal["auto", "float32", "bfloat16", "float16"]
 
 
 class GenerateOptions(TypedDict, total=False):
@@ -138,7 +139,7 @@ class FillMaskOptions(TypedDict, total=False):
 class ModelSettings(TypedDict, total=False):
     """Settings of ``AdminClient.load_model``, as of a configured model (docs/operating.md)."""
 
-    dtype: DType | None
+    dtype: ComputeDType | None
     weights: DType | None
     compute: DType | None
     cache: DType | None

@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 from beamline_client._arguments import check_number, check_several, check_switch, check_text, set_field, shown, takes
 from beamline_client._protos import health_pb2
 from beamline_client.options import (
-    Aggregation, Chat, ClassifyInput, DType, EarlyStopping, ModelSettings, Pooling, Prompt, ScoreFunction, Truncation,
+    Aggregation, Chat, ClassifyInput, ComputeDType, EarlyStopping, ModelSettings, Pooling, Prompt, ScoreFunction, Truncation,
 )
 from beamline_client.v1 import inference_pb2 as pb
 from beamline_client.v1 import models_pb2
@@ -229,12 +229,12 @@ def get_model_request(name: str) -> models_pb2.GetModelRequest:
 
 @takes(ModelSettings)
 def load_model_request(
-    name: str, folder: str | None, version: int | None, *, dtype: DType | None = None, **settings: Any,
+    name: str, folder: str | None, version: int | None, *, dtype: ComputeDType | None = None, **settings: Any,
 ) -> models_pb2.LoadModelRequest:
     _check_texts(name=name)
     request = _fill(models_pb2.LoadModelRequest(), name=name, folder=folder, version=version)
     if dtype is not None:
-        request.settings.dtype = _choice(models_pb2.DataType, "DATA_TYPE_", "dtype", dtype)
+        request.settings.dtype = _choice(models_pb2.DataType, "DATA_TYPE_", "dtype", dtype, unset="auto")
     if given := _given(**settings):
         _fill(request.settings, **given)
     return request
@@ -324,10 +324,12 @@ def _check_texts(**values: Any) -> None:
         check_text(name, value)
 
 
-def _choice(kind: Any, prefix: str, name: str, value: str) -> Any:
-    """The number of an enum's value, by its name in lower case."""
+def _choice(kind: Any, prefix: str, name: str, value: str, unset: str | None = None) -> Any:
+    """The number of an enum's value, by its name in lower case. `unset`: what the value that is not set is called."""
     choices = {full.removeprefix(prefix).lower(): number for full, number in kind.items()}
-    choices.pop("unspecified", None)
+    unspecified = choices.pop("unspecified", None)
+    if unset is not None:
+        choices = {unset: unspecified, **choices}
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} is {shown(value)}; accepted: {', '.join(choices)}")
     return choices[value]

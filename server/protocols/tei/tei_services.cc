@@ -119,7 +119,7 @@ class InfoCall final : public UnaryCall {
     api::InfoResponse response;
     response.set_version(std::string(ThisBuild().version));
     response.set_model_id((*model)->name);
-    response.set_model_dtype(Name((*model)->dtype));
+    response.set_model_dtype(Name((*model)->dtype.value_or(DType::kFloat32)));
     response.set_model_type(TypeOf(**model));
     response.set_max_concurrent_requests(static_cast<uint32_t>(settings.max_concurrent_requests));
     response.set_max_input_length(static_cast<uint32_t>((*model)->max_input_tokens));

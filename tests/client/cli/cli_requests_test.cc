@@ -365,9 +365,12 @@ TEST(AdminRequests, HaveAFieldForEveryOption) {
       "name: 'm'",
       "name: 'm' folder: 'a/b' version: 7 settings { dtype: DATA_TYPE_BFLOAT16 device: 'cuda:1' "
       "max_sequences: -5 cache_bytes: 1125899906842624 prefix_cache: false warm_up: 'true' "
-      "replicas: '2' devices: 'cuda:0' devices: 'cuda:1' }"};
-  ASSERT_THAT(server.loads(), SizeIs(2));
-  for (size_t i = 0; i < 2; ++i) {
+      "replicas: '2' devices: 'cuda:0' devices: 'cuda:1' }",
+      "name: 'm' settings { warm_up: 'auto' }"};
+  EXPECT_EQ(RunCli(server, {"load", "m", "--set", "dtype=auto", "--set", "warm_up=auto"}).status,
+            0);
+  ASSERT_THAT(server.loads(), SizeIs(3));
+  for (size_t i = 0; i < 3; ++i) {
     EXPECT_TRUE(
         MessageDifferencer::Equals(server.loads()[i], Parsed<v1::LoadModelRequest>(loads[i])))
         << server.loads()[i].ShortDebugString();
@@ -392,7 +395,7 @@ TEST(AdminRequests, HaveAFieldForEveryOption) {
   }
   EXPECT_EQ(RunCli(server, {"unload", "m", "--grace", "-1"}).status, 2);
   EXPECT_EQ(RunCli(server, {"load", "m", "--model-version", "0"}).status, 2);
-  EXPECT_THAT(server.loads(), SizeIs(2));
+  EXPECT_THAT(server.loads(), SizeIs(3));
 }
 
 TEST(AdminRequests, NameTheReplicaToRestart) {

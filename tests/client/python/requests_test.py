@@ -334,6 +334,9 @@ class Others(unittest.TestCase):
         self.assertEqual(set(settings), set(options.ModelSettings.__annotations__))
         self.assertEqual((request.folder, request.version, request.settings.dtype), ("folder", 2, models_pb2.DATA_TYPE_BFLOAT16))
         self.assertFalse(requests.load_model_request("m", None, None).HasField("settings"))
+        self.assertEqual(requests.load_model_request("m", None, None, dtype="auto").settings.dtype, models_pb2.DATA_TYPE_UNSPECIFIED)
+        with self.assertRaisesRegex(ValueError, "dtype is 'half'; accepted: auto, float32"):
+            requests.load_model_request("m", None, None, dtype="half")
         with self.assertRaisesRegex(TypeError, "max_tokens"):
             requests.load_model_request("m", None, None, max_tokens=5)
         self.assertEqual(requests.unload_model_request("m", None, 1.5).grace.ToMilliseconds(), 1500)

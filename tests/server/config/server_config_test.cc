@@ -83,11 +83,14 @@ TEST(Settings, ChoicesAndTypes) {
   }
   EXPECT_EQ(config.device, "cuda:15");
   ModelOptions model;
+  EXPECT_EQ(ToText(Find(Settings(model), "dtype")), "auto");
   EXPECT_TRUE(SetFromText(Find(Settings(model), "dtype"), "bfloat16").ok());
   EXPECT_EQ(model.dtype, DType::kBFloat16);
   EXPECT_EQ(ToText(Find(Settings(model), "dtype")), "bfloat16");
   EXPECT_THAT(std::string(SetFromText(Find(Settings(model), "dtype"), "int3").message()),
-              HasSubstr("accepted: float32, bfloat16, float16"));
+              HasSubstr("accepted: auto, float32, bfloat16, float16"));
+  EXPECT_TRUE(SetFromText(Find(Settings(model), "dtype"), "auto").ok());
+  EXPECT_EQ(model.dtype, std::nullopt);
 }
 
 TEST(Settings, WhatWasRemovedIsTold) {

@@ -177,7 +177,7 @@ TEST(SettingTexts, OfAModel) {
       {{"--model", "m=f,warm_up=maybe"},
        "--model 'm=f,warm_up=maybe': warm_up is 'maybe'; accepted: auto, true, false"},
       {{"--model", "m=f,dtype=int8"},
-       "--model 'm=f,dtype=int8': dtype is 'int8'; accepted: float32, bfloat16, float16"},
+       "--model 'm=f,dtype=int8': dtype is 'int8'; accepted: auto, float32, bfloat16, float16"},
       {{"--model", "m=f,max_model_len=-1"},
        "--model 'm=f,max_model_len=-1': max_model_len is '-1'; accepted: 0 to 1048576"},
       {{"--model", "m=f,max_model_len=1048577"},

@@ -79,6 +79,10 @@ TEST(ModelOptions, TakesEverySetting) {
                                  .rerank_template = "{query}: {document}",
                                  .rerank_tokens = "yes, no"};
   EXPECT_EQ(*ToModelOptions(message), expected);
+  settings.set_dtype(v1::DATA_TYPE_FLOAT32);
+  EXPECT_EQ(ToModelOptions(message)->dtype, DType::kFloat32);
+  settings.set_dtype(v1::DATA_TYPE_UNSPECIFIED);
+  EXPECT_EQ(ToModelOptions(message)->dtype, std::nullopt);
   settings.set_dtype(v1::DATA_TYPE_INT8);
   EXPECT_EQ(Message(ToModelOptions(message).status()),
             "settings.dtype is DATA_TYPE_INT8; accepted: DATA_TYPE_FLOAT32, DATA_TYPE_BFLOAT16, "
