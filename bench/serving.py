@@ -31,4 +31,4 @@ def echo_process(command):
 
 def serving_process(command):
     """The same of a beamline-server, on a free port, without metrics."""
-    return echo_process(command + ["--listen", "127.0.0.1:0", "--metrics-listen", "off"])
+    return echo_process(command + ["--listen", "127.0.0.1:0", "--metrics-listen", "off", "--http-listen", "off"])

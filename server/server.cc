@@ -106,6 +106,7 @@ class ServerImpl final : public Server {
   absl::Status ListenForAdmin(const ServerConfig& config);
   absl::Status ListenForHealth(const ServerConfig& config);
   absl::Status ListenForHttp(const ServerConfig& config);
+  absl::Status ServeHttp(const ServerConfig& config, const std::string& where);
   // The last step of a start, when all that needs file descriptors for good has them.
   absl::Status Accept(const ServerConfig& config);
   // Calls on_fault for devices that fail from now on, and for those that have failed already.
@@ -336,7 +337,20 @@ absl::Status ServerImpl::ListenForAdmin(const ServerConfig& config) {
 
 absl::Status ServerImpl::ListenForHttp(const ServerConfig& config) {
   if (config.http_listen == "off") return absl::OkStatus();
-  BEAMLINE_ASSIGN_OR_RETURN(OpenAddress address, ListenAt("http_listen", config.http_listen));
+  if (config.http_listen != kAutoHttp) return ServeHttp(config, config.http_listen);
+  // Of an address that the configuration does not name, the server can do without.
+  const absl::Status status = ServeHttp(config, kAutoHttpAddress);
+  if (!status.ok()) {
+    spdlog::warn(
+        "HTTP is not answered: {}; set http_listen to another address, or to off to be silent "
+        "about it",
+        std::string(status.message()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ServerImpl::ServeHttp(const ServerConfig& config, const std::string& where) {
+  BEAMLINE_ASSIGN_OR_RETURN(OpenAddress address, ListenAt("http_listen", where));
   if (tls_ == nullptr) WarnOfPlainText("http_listen", address);
   OperatorPages pages{.version = IsListed(config.http_paths, "version")};
   if (IsListed(config.http_paths, "metrics")) {
@@ -416,10 +430,11 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   BEAMLINE_RETURN_IF_ERROR(server->Listen(config));
   BEAMLINE_RETURN_IF_ERROR(server->ListenForMetrics(config));
   BEAMLINE_RETURN_IF_ERROR(server->ListenForHealth(config));
-  BEAMLINE_RETURN_IF_ERROR(server->ListenForHttp(config));
   server->WatchForFaults(std::move(on_fault));
   server->WatchForChanges();
   BEAMLINE_RETURN_IF_ERROR(server->ListenForAdmin(config));
+  // After those whose addresses are set, of which one may be what http_listen has by itself.
+  BEAMLINE_RETURN_IF_ERROR(server->ListenForHttp(config));
   BEAMLINE_RETURN_IF_ERROR(server->Accept(config));
   return server;
 }

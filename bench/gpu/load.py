@@ -65,7 +65,7 @@ class MemoryWatch:
 
 def start_server(options):
     command = [os.path.join(options.bin, "beamline-server"), "--device", options.device, "--listen", "127.0.0.1:0",
-               "--metrics-listen", "127.0.0.1:0"]
+               "--metrics-listen", "127.0.0.1:0", "--http-listen", "off"]
     for name in DEMO_MODELS:
         command += ["--model", f"{name}={os.path.join(options.models, name)}{options.settings}"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

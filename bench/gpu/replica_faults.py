@@ -59,7 +59,7 @@ class Server:
     def start(self):
         options = self.options
         self.break_file = os.path.join(self.folder, f"break{self.devices[0].replace(':', '')}")
-        command = [self.program, "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"]
+        command = [self.program, "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--http-listen", "off"]
         for name in DEMO_MODELS:
             command += ["--model", f"{name}={os.path.join(options.models, name)},devices={','.join(self.devices)},"
                                    f"max_queued_requests=100000{options.settings}"]

@@ -23,7 +23,7 @@ MODELS = ("gpt2-124m", "transformer-base", "bert-base")
 
 
 def start(options, replicas):
-    command = [os.path.join(options.bin, "beamline-server"), "--listen", "127.0.0.1:0", "--metrics-listen", "off"]
+    command = [os.path.join(options.bin, "beamline-server"), "--listen", "127.0.0.1:0", "--metrics-listen", "off", "--http-listen", "off"]
     # A GPU each, or shares of the CPU's cores.
     place = ",".join(f"cuda:{gpu}" for gpu in range(replicas)) if options.device == "cuda" else "cpu"
     for name in MODELS:

@@ -50,7 +50,8 @@ def engine_rate(options, streams):
 
 def start(options, streams):
     fields = "".join(f",{key}={value}" for key, value in limits(options, streams).items() if value)
-    command = [os.path.join(options.bin, "beamline-server"), "--listen", "127.0.0.1:0", "--metrics-listen", "off", "--model",
+    command = [os.path.join(options.bin, "beamline-server"), "--listen", "127.0.0.1:0", "--metrics-listen", "off", "--http-listen", "off",
+               "--model",
                f"{NAME}={os.path.join(options.models, NAME)},dtype={options.dtype},device={options.device},prefix_cache=false{fields}"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     found = re.search(r"serving on ([^\s:]+:\d+)", server.stdout.readline())

@@ -135,7 +135,8 @@ def measure(options, folder):
     settings = "," + options.settings if options.settings else ""
     begin = time.monotonic()
     server = subprocess.Popen(
-        [f"{build}/server/beamline-server", "--listen", "127.0.0.1:0", "--metrics-listen", "off", "--device", options.device,
+        [f"{build}/server/beamline-server", "--listen", "127.0.0.1:0", "--metrics-listen", "off", "--http-listen", "off",
+         "--device", options.device,
          "--model", f"large={folder},cache_bytes=67108864{settings}"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     lines = []

@@ -147,7 +147,7 @@ def main():
         tiny_checkpoints.write_bert(os.path.join(folder, "bert"))
         tiny_checkpoints.write_bert(os.path.join(folder, "layerless"), num_layers=0)
         tiny_checkpoints.write_gpt2(os.path.join(folder, "gpt2"))
-        server = [options.server, "--listen", "127.0.0.1:0", "--metrics-listen", "off"]
+        server = [options.server, "--listen", "127.0.0.1:0", "--metrics-listen", "off", "--http-listen", "off"]
         for model in ("bert", "layerless", "gpt2"):
             server += ["--model", f"{model}={os.path.join(folder, model)},cache_bytes=16777216"]
         echo = [options.echo_server, "--dimensions", str(tiny_checkpoints.WIDTH), "--tokens", str(TOKENS)]

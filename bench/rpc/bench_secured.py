@@ -69,7 +69,7 @@ def start_all(options, kinds, models, stack):
     """The servers, which the stack ends; by name the bench's options that call them."""
     where = {}
     for name, (settings, flags) in kinds.items():
-        server = [options.server, "--listen", "127.0.0.1:0", "--metrics-listen", "off", *settings, *models]
+        server = [options.server, "--listen", "127.0.0.1:0", "--metrics-listen", "off", "--http-listen", "off", *settings, *models]
         where[name] = ["--target", stack.enter_context(echo_process(server)).address, *flags]
     echo = [options.echo_server, "--dimensions", str(tiny_checkpoints.WIDTH), "--tokens", str(TOKENS)]
     tls_settings, tls_flags = kinds["TLS"]

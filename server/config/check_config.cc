@@ -71,7 +71,7 @@ absl::Status CheckAddressesDiffer(const ServerConfig& config) {
        {"health_listen", &config.health_listen}}};
   for (size_t i = 1; i < addresses.size(); ++i) {
     const auto& [name, address] = addresses[i];
-    if (*address == "off" || address->ends_with(":0")) continue;
+    if (*address == "off" || *address == kAutoHttp || address->ends_with(":0")) continue;
     for (size_t j = 0; j < i; ++j) {
       if (*addresses[j].second != *address) continue;
       return FieldError(name, fmt::format("'{}', which {} is too", *address, addresses[j].first),
@@ -103,7 +103,7 @@ absl::Status CheckConfig(const ServerConfig& config) {
   if (config.metrics_listen != "off") {
     BEAMLINE_RETURN_IF_ERROR(ParseHostPort("metrics_listen", config.metrics_listen).status());
   }
-  if (config.http_listen != "off") {
+  if (config.http_listen != "off" && config.http_listen != kAutoHttp) {
     BEAMLINE_RETURN_IF_ERROR(ParseHostPort("http_listen", config.http_listen).status());
   }
   if (config.admin_listen != "off") {

@@ -14,11 +14,15 @@
 
 namespace beamline {
 
+// What the setting http_listen has by itself, and where that is: there, unless it is taken.
+inline constexpr char kAutoHttp[] = "auto";
+inline constexpr char kAutoHttpAddress[] = "127.0.0.1:8000";
+
 struct ServerConfig {
   std::string listen = "127.0.0.1:50051";          // host:port of gRPC; port 0: any free one
   std::string metrics_listen = "127.0.0.1:50052";  // host:port of /metrics; "off": none
   std::string metrics_names;                       // of gauges, beside our own: vllm
-  std::string http_listen = "off";                 // host:port of OpenAI's API
+  std::string http_listen = "auto";                // of OpenAI's API: host:port, off, auto
   std::string http_paths;                          // that it answers beside: metrics, version
   std::string admin_listen = "off";                // host:port of LoadModel and UnloadModel
   std::string health_listen = "off";               // host:port of health alone, in plain text

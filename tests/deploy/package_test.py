@@ -199,7 +199,7 @@ class Packages(unittest.TestCase):
         # As an EnvironmentFile sets them: ports that are free here.
         port = demo_server.free_port()
         environment = {"PATH": os.environ["PATH"], "NOTIFY_SOCKET": path, "BEAMLINE_LISTEN": "127.0.0.1:0",
-                       "BEAMLINE_METRICS_LISTEN": f"127.0.0.1:{port}"}
+                       "BEAMLINE_METRICS_LISTEN": f"127.0.0.1:{port}", "BEAMLINE_HTTP_LISTEN": "off"}
         with open(os.path.join(self.folder, "log"), "w+", encoding="utf-8") as log:
             server = subprocess.Popen([*tracer, *self.service_command()], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                       stderr=log)

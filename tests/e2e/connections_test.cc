@@ -242,7 +242,7 @@ TEST(Connections, ListensOnNamesAndBothFamilies) {
     SCOPED_TRACE(host);
     ChildProcess server(BEAMLINE_SERVER_BINARY,
                         WithModel({"--listen", std::string(host) + ":0", "--metrics-listen",
-                                   "127.0.0.1:0", "--device", "cpu"}));
+                                   "127.0.0.1:0", "--http-listen", "off", "--device", "cpu"}));
     const std::string line = server.ReadLine();
     const size_t begin = line.find(std::string(host) + ":");
     ASSERT_NE(begin, std::string::npos) << line << server.err();

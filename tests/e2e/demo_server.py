@@ -31,6 +31,8 @@ class Server:
             arguments += ("--listen", "127.0.0.1:0")
         if "--metrics-listen" not in arguments:
             arguments += ("--metrics-listen", "127.0.0.1:0")
+        if not any(word.startswith("--http-listen") for word in arguments) and "BEAMLINE_HTTP_LISTEN" not in (environment or {}):
+            arguments += ("--http-listen", "off")
         self.process = subprocess.Popen(  # pylint: disable=consider-using-with
             ["beamline-server", *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log, text=True,
             env=dict(os.environ, **(environment or {})))

@@ -388,7 +388,7 @@ class Faults(unittest.TestCase):
 
     def test_too_little_memory_to_start(self):
         limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (900 * MIB, 900 * MIB))
-        command = ["beamline-server", "--listen", "127.0.0.1:0", "--metrics-listen", "off", "--model",
+        command = ["beamline-server", "--listen", "127.0.0.1:0", "--metrics-listen", "off", "--http-listen", "off", "--model",
                    f"write-en={options.source}/models/write-en,cache_bytes={800 * MIB}"]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               timeout=TIMEOUT_S, check=False, preexec_fn=limit)
@@ -400,7 +400,8 @@ class Faults(unittest.TestCase):
         begun = refused = 0
         for mib in range(160, 720, 40):
             limit = lambda mib=mib: resource.setrlimit(resource.RLIMIT_AS, (mib * MIB, mib * MIB))
-            command = ["beamline-server", "--listen", "127.0.0.1:0", "--metrics-listen", "off", "--log-level", "error", "--model",
+            command = ["beamline-server", "--listen", "127.0.0.1:0", "--metrics-listen", "off", "--http-listen", "off", "--log-level", "error",
+                       "--model",
                        f"embed-en={options.source}/models/embed-en"]
             with self.subTest(mib=mib), subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                                          text=True, preexec_fn=limit) as process:

@@ -130,6 +130,8 @@ TEST(HostileFolderTest, MillionsOfNamesTakeSeconds) {
       "--threads",
       "1",
       "--metrics-listen",
+      "off",
+      "--http-listen",
       "off"};
   Cost before = CostOfChildren();
   {

@@ -1,8 +1,12 @@
 // OpenAI's API of a real server with the demo models: its answers are those of gRPC.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <csignal>
 #include <future>
 #include <string>
 #include <utility>
@@ -16,6 +20,7 @@ namespace beamline::http_test {
 namespace {
 
 using nlohmann::json;
+using testing::HasSubstr;
 
 constexpr CallOptions kSoon = {.timeout = std::chrono::seconds(30)};
 
@@ -279,6 +284,64 @@ TEST(Http, DeadlinesEndRequests) {
   EXPECT_TRUE(reply.status == 504 || reply.status == 429) << reply.body;
   EXPECT_EQ(Post("/v1/completions", WriteBody("p"), {{"x-request-timeout-ms", "30000"}}).status,
             200);
+}
+
+// Takes the port that http_listen has by itself; where another program has it already, it is taken.
+class DefaultPort {
+ public:
+  DefaultPort() {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(kPort);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    static_cast<void>(bind(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)));
+    static_cast<void>(listen(fd_, 1));
+  }
+  ~DefaultPort() { close(fd_); }
+  DefaultPort(const DefaultPort&) = delete;
+  DefaultPort& operator=(const DefaultPort&) = delete;
+
+ private:
+  static constexpr uint16_t kPort = 8000;
+  const int fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+};
+
+TEST(Http, ADefaultPortThatIsTakenIsAWarning) {
+  const DefaultPort taken;
+  ServerProcess server({"--http-listen", "auto"});
+  EXPECT_EQ(server.http_address(), "") << server.start_line();
+  Client client({.address = server.address()});
+  EXPECT_TRUE(client.Generate(Write("p"), kSoon).ok());
+  server.process().Signal(SIGTERM);
+  EXPECT_EQ(server.process().Wait(), 0);
+  EXPECT_THAT(
+      server.process().err(),
+      HasSubstr("HTTP is not answered: cannot listen on 127.0.0.1:8000: the address is in use; "
+                "set http_listen to another address, or to off"));
+}
+
+TEST(Http, ASetPortThatIsTakenIsAnError) {
+  const DefaultPort taken;
+  ChildProcess process(
+      BEAMLINE_SERVER_BINARY,
+      {"--listen", "127.0.0.1:0", "--metrics-listen", "off", "--http-listen", "127.0.0.1:8000",
+       "--device", "cpu", "--model", "e=" BEAMLINE_SOURCE_DIR "/models/embed-en"});
+  EXPECT_EQ(process.Wait(), 1);
+  EXPECT_EQ(process.out(), "");
+  EXPECT_THAT(process.err(), HasSubstr("cannot listen on 127.0.0.1:8000: the address is in use"));
+}
+
+// Whether the port is free is not the test's to choose.
+TEST(Http, IsAnsweredAtTheDefaultPortUnlessItIsTaken) {
+  ServerProcess server({"--http-listen", "auto"});
+  if (server.http_address().empty()) {
+    server.process().Signal(SIGTERM);
+    EXPECT_EQ(server.process().Wait(), 0);
+    EXPECT_THAT(server.process().err(), HasSubstr("HTTP is not answered: "));
+    return;
+  }
+  EXPECT_EQ(server.http_address(), "127.0.0.1:8000");
+  EXPECT_EQ(HttpClient(server.http_port()).Get("/health").status, 200);
 }
 
 TEST(Http, DrainsAtItsEnd) {

@@ -49,10 +49,11 @@ TEST(Lifecycle, TwoServersOnOnePort) {
 
 TEST(Lifecycle, TooFewOpenFilesAreOneLineThatSaysSo) {
   for (int most = 8; most < 64; most += 2) {
-    ChildProcess process(BEAMLINE_SERVER_BINARY,
-                         {"--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--device",
-                          "cpu", "--model", "e=" + DemoModel("embed-en")},
-                         "", most);
+    ChildProcess process(
+        BEAMLINE_SERVER_BINARY,
+        {"--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--http-listen", "off",
+         "--device", "cpu", "--model", "e=" + DemoModel("embed-en")},
+        "", most);
     if (!process.ReadLine().empty()) return;
     EXPECT_EQ(process.Wait(), 1) << most << ": " << process.err();
     EXPECT_THAT(process.err(), ContainsRegex("^beamline-server: .*open files[^\n]*\n$")) << most;

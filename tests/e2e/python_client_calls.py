@@ -226,7 +226,7 @@ class Retries(unittest.TestCase):
     def start(self, *arguments, address="127.0.0.1:0"):
         log = tempfile.TemporaryFile()
         self.addCleanup(log.close)
-        server = subprocess.Popen(["beamline-server", "--listen", address, "--metrics-listen", "off", *arguments],
+        server = subprocess.Popen(["beamline-server", "--listen", address, "--metrics-listen", "off", "--http-listen", "off", *arguments],
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True)
         self.addCleanup(self.stop, server)
         self.address = re.search(r"serving on ([^\s:]+:\d+)", server.stdout.readline()).group(1)

@@ -49,7 +49,7 @@ class QuickStart(unittest.TestCase):
         """For this machine, which may have a server at 50051 and has no network."""
         address = f"127.0.0.1:{self.port}"
         command = command.replace("build/release/server/beamline-server",
-                                  f"build/release/server/beamline-server --listen {address} --metrics-listen 127.0.0.1:0 --log-level warn")
+                                  f"build/release/server/beamline-server --listen {address} --metrics-listen 127.0.0.1:0 --http-listen off --log-level warn")
         command = command.replace("127.0.0.1:50051", address).replace("localhost:50051", address)
         command = command.replace("python3 -m venv", f"{python} -m venv --system-site-packages")
         return command.replace("pip install", "pip install --quiet --no-index --no-build-isolation --disable-pip-version-check")

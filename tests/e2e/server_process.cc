@@ -54,6 +54,9 @@ std::vector<std::string> WithFreePorts(std::vector<std::string> arguments) {
                            "--gpu-memory-fraction", "0.2"}) {
     arguments.emplace_back(word);
   }
+  if (std::ranges::find(arguments, "--http-listen") == arguments.end()) {
+    arguments.insert(arguments.end(), {"--http-listen", "off"});
+  }
   return arguments;
 }
 

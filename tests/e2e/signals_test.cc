@@ -206,7 +206,8 @@ bool AwaitsSignals(pid_t pid) {
 }
 
 TEST_P(EndingSignal, WhileLoadingEndsAtOnce) {
-  std::vector<std::string> arguments = {"--listen", "127.0.0.1:0", "--metrics-listen", "off"};
+  std::vector<std::string> arguments = {"--listen", "127.0.0.1:0",   "--metrics-listen",
+                                        "off",      "--http-listen", "off"};
   for (int i = 0; i < 8; ++i) {  // for seconds
     arguments.insert(arguments.end(),
                      {"--model", "m" + std::to_string(i) + "=" + DemoModel("translate-en-de") +

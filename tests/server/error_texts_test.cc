@@ -116,7 +116,7 @@ class ErrorTextsTest : public testing::Test {
     ASSERT_TRUE(engine.ok()) << engine.status();
     ServerConfig config;
     config.listen = "127.0.0.1:0";
-    config.metrics_listen = "off";
+    config.metrics_listen = config.http_listen = "off";
     config.admin_listen = "127.0.0.1:0";
     MakeModelRoot();
     config.model_root = root_.string();

@@ -299,7 +299,7 @@ TEST_F(ModelAdminTest, TheServerEndsWhileAModelLoads) {
 TEST_F(ModelAdminTest, TheRootMustBeThere) {
   ServerConfig config;
   config.listen = config.admin_listen = "127.0.0.1:0";
-  config.metrics_listen = "off";
+  config.metrics_listen = config.http_listen = "off";
   config.model_root = (root_ / "nowhere").string();
   const auto server = Server::Start(config, std::make_shared<Metrics>(std::vector<ModelOptions>()),
                                     std::make_unique<FakeEngine>());

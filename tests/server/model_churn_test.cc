@@ -91,7 +91,7 @@ class ModelChurn : public testing::Test {
     engine_ = engine->get();
     ServerConfig config;
     config.listen = config.admin_listen = "127.0.0.1:0";
-    config.metrics_listen = "off";
+    config.metrics_listen = config.http_listen = "off";
     config.device = device_;
     config.model_root = root_.string();
     auto server = Server::Start(config, metrics_, *std::move(engine));

@@ -293,7 +293,7 @@ class RpcFuzzTest : public ::testing::Test {
     engine_ = engine->get();
     ServerConfig config;
     config.listen = "127.0.0.1:0";
-    config.metrics_listen = "off";
+    config.metrics_listen = config.http_listen = "off";
     config.min_ping_interval_ms = 0;
     config.admin_listen = "127.0.0.1:0";
     config.device = "cpu";

@@ -24,6 +24,7 @@ class ServiceTest : public testing::Test {
   void Serve(ServerConfig config = {}, const std::vector<ModelOptions>& counted = {}) {
     config.listen = "127.0.0.1:0";
     config.metrics_listen = "off";
+    if (config.http_listen == kAutoHttp) config.http_listen = "off";
     metrics_ = std::make_shared<Metrics>(counted);
     auto engine = std::make_unique<FakeEngine>();
     engine_ = engine.get();

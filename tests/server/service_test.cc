@@ -380,7 +380,7 @@ TEST_F(ServiceTest, SecondServerOnThePortIsAnError) {
   Serve();
   ServerConfig config;
   config.listen = server_->address();
-  config.metrics_listen = "off";
+  config.metrics_listen = config.http_listen = "off";
   const auto second = Server::Start(config, metrics_, std::make_unique<FakeEngine>());
   ASSERT_FALSE(second.ok());
   EXPECT_THAT(std::string(second.status().message()), HasSubstr(server_->address()));

@@ -212,6 +212,9 @@ TEST(CheckConfig, FindsWhatNoSingleSettingShows) {
   EXPECT_THAT(std::string(CheckConfig(config).message()), HasSubstr("model_root is empty"));
   config.model_root = "/srv/models";
   EXPECT_TRUE(CheckConfig(config).ok());
+  EXPECT_EQ(config.http_listen, kAutoHttp);
+  config.http_listen = "nowhere";
+  EXPECT_THAT(std::string(CheckConfig(config).message()), HasSubstr("http_listen is 'nowhere'"));
   config.http_listen = "127.0.0.1:1";
   EXPECT_EQ(CheckConfig(config).message(),
             "admin_listen is '127.0.0.1:1', which http_listen is too; accepted: an address of its "

@@ -94,6 +94,7 @@ TEST(SettingTexts, OfDevicesAndAddresses) {
        "--http-paths is 'metrics,health'; accepted: a list of metrics, version"},
       {{"--metrics-names", "vllm,triton"},
        "--metrics-names is 'vllm,triton'; accepted: a list of vllm"},
+      {{"--http-listen", "on"}, "--http-listen is 'on'; accepted: host:port, auto, off"},
       {{"--health-listen", "here"}, "--health-listen is 'here'; accepted: host:port, off"},
       {{"--tls-certificate-file", "c"},
        "tls_certificate_file is set, and tls_key_file is empty; accepted: a file"},

@@ -43,7 +43,7 @@ class TeiClassifyTest : public ::testing::Test {
     ASSERT_TRUE(engine.ok()) << engine.status();
     ServerConfig config;
     config.listen = "127.0.0.1:0";
-    config.metrics_listen = "off";
+    config.metrics_listen = config.http_listen = "off";
     auto server = Server::Start(config, metrics_, *std::move(engine));
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
