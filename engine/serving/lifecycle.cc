@@ -175,13 +175,15 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> Lifecycle::LoadReplica(const ModelO
   context.stop = &stop_loads_;
   if (!way.is_again) context.later_models = way.later_models;
   if (HasProcesses(options, way)) context.processes = &options_.processes;
-  // Of a model that is alone on its device at the start, what fits is seen when it is there.
-  if (!way.is_configured || !way.is_alone || way.is_again) {
-    context.admit = [this, promised = way.promised_bytes](const MemoryPlan& plan,
-                                                          const Backend& backend) {
-      return Admit(plan, backend, promised);
-    };
-  }
+  // Of a model that is alone on its device at the start, what fits is seen when it is there; but
+  // for a cache of the host's memory, whose pages come when requests write them.
+  const bool is_seen = way.is_configured && way.is_alone && !way.is_again;
+  const bool has_set_cache = options.cache_bytes > 0;
+  context.admit = [this, promised = way.promised_bytes, is_seen, has_set_cache](
+                      const MemoryPlan& plan, const Backend& backend) {
+    if (is_seen && (!has_set_cache || backend.FreeMemory().has_value())) return absl::OkStatus();
+    return Admit(plan, backend, promised);
+  };
   context.yields = !way.is_configured || way.is_again;
   if (!context.yields && cpu.cores.empty()) return LoadedModel::Load(options, context);
   // A thread of its own, since what gives way once, or stays on some cores, does so for good.

@@ -268,6 +268,18 @@ TEST_F(ModelAdminE2e, LinksThatAreExchangedLeadNowhere) {
   }
 }
 
+TEST(CacheAtTheStart, WhatDoesNotFitEndsTheServer) {
+  ChildProcess process(
+      BEAMLINE_SERVER_BINARY,
+      {"--listen", "127.0.0.1:0", "--metrics-listen", "off", "--http-listen", "off", "--device",
+       "cpu", "--model", "writer=" BEAMLINE_SOURCE_DIR "/models/write-en,cache_bytes=1024TiB"});
+  EXPECT_EQ(process.Wait(), 1);
+  EXPECT_EQ(process.out(), "");
+  EXPECT_THAT(process.err(),
+              ContainsRegex("^beamline-server: model 'writer': needs [0-9]+ bytes of memory of the "
+                            "host .*, and [0-9]+ are free; [^\n]*\n$"));
+}
+
 TEST_F(ModelAdminE2e, WhatDoesNotFitIsNotTaken) {
   const double before = server_->Metric("process_resident_memory_bytes");
   v1::LoadModelRequest request;

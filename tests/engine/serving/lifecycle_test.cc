@@ -257,6 +257,25 @@ TEST_F(LifecycleTest, ReplicasComeAndGoTogether) {
   EXPECT_TRUE(Eventually([&] { return CountOfProcess("task") <= threads; }));
 }
 
+// The same model at the start and by Load: one text, but for what is free at that moment.
+TEST_F(LifecycleTest, ASetCacheThatDoesNotFitIsRefusedAtTheStartToo) {
+  const auto without_free = [](const absl::Status& status) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+    const std::string text(status.message());
+    EXPECT_THAT(text, HasSubstr("bytes of memory of the host (weights "));
+    const size_t begin = text.find(", and ");
+    return text.substr(0, begin) + text.substr(text.find(" are free", begin));
+  };
+  ModelOptions huge = Writer("huge");
+  huge.cache_bytes = int64_t{1} << 50;
+  EXPECT_EQ(without_free(Serve({huge}).status()), without_free(engine_->Load(huge).status()));
+  // Each alone would fit.
+  ModelOptions one = Writer("one"), other = Writer("other");
+  one.cache_bytes = other.cache_bytes = FreeHostBytes() / 10 * 6;
+  EXPECT_TRUE(Serve({one}).ok());
+  EXPECT_THAT(without_free(Serve({one, other}).status()), testing::StartsWith("model 'other': "));
+}
+
 // The first replica alone would have fitted.
 TEST_F(LifecycleTest, ReplicasThatDoNotAllFitTakeNothing) {
   const int64_t bytes = cpu::MemoryCounts::ProcessBytes();
