@@ -67,7 +67,7 @@ def start_server(options):
     command = [os.path.join(options.bin, "beamline-server"), "--device", options.device, "--listen", "127.0.0.1:0",
                "--metrics-listen", "127.0.0.1:0", "--http-listen", "off"]
     for name in DEMO_MODELS:
-        command += ["--model", f"{name}={os.path.join(options.models, name)}{options.settings}"]
+        command += ["--model", f"{name}={os.path.join(options.models, name)},dtype=float32{options.settings}"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     line = server.stdout.readline()
     match = re.search(r"serving on (\S+) \(metrics (\S+)\)", line)

@@ -64,8 +64,9 @@ class Ranks:
         options = self.options
         device = "cpu" if options.device == "cpu" else f"cuda:{rank}"
         return [self.program, "--rank-address", self.door, "--rank-secret-file", self.secret, "--rank", str(rank),
-                "--rank-timeout-ms", "60000", "--listen", self.address, "--metrics-listen", self.metrics, *options.server,
-                "--model", f"{MODEL}={os.path.join(options.models, MODEL)},device={device},max_queued_requests=100000,"
+                "--rank-timeout-ms", "60000", "--listen", self.address, "--metrics-listen", self.metrics,
+                "--http-listen", "off", *options.server,
+                "--model", f"{MODEL}={os.path.join(options.models, MODEL)},dtype=float32,device={device},max_queued_requests=100000,"
                            f"tensor_parallel={options.tensor_parallel},pipeline_parallel={options.pipeline_parallel}"
                            f"{options.settings and ',' + options.settings}"]
 

@@ -61,7 +61,7 @@ class Server:
         self.break_file = os.path.join(self.folder, f"break{self.devices[0].replace(':', '')}")
         command = [self.program, "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--http-listen", "off"]
         for name in DEMO_MODELS:
-            command += ["--model", f"{name}={os.path.join(options.models, name)},devices={','.join(self.devices)},"
+            command += ["--model", f"{name}={os.path.join(options.models, name)},dtype=float32,devices={','.join(self.devices)},"
                                    f"max_queued_requests=100000{options.settings}"]
         environment = dict(os.environ, BEAMLINE_TEST_BREAK_FILE=self.break_file)
         if options.break_gpu:

@@ -46,6 +46,7 @@ class LinkedModel {
     options.name = name;
     options.folder = folder_.path();
     options.device = TestDevice();
+    options.dtype = ExactType();
     options.max_sequences = 64;  // many small models share a device
     options.cache_bytes = 16 << 20;
     return options;

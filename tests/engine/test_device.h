@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "kernels/cuda_loader.h"
+#include "kernels/tensor.h"
 
 namespace beamline {
 
@@ -14,6 +16,14 @@ namespace beamline {
 inline std::string TestDevice() {
   const char* device = std::getenv("BEAMLINE_TEST_DEVICE");
   return device != nullptr ? device : "auto";
+}
+
+// What models compute in whose answers are compared with transformers': float32 on a GPU, which
+// would take the checkpoint's own type, and on a CPU the default, which is as exact.
+inline std::optional<DType> ExactType() {
+  if (TestDevice() == "cpu") return std::nullopt;
+  const auto gpus = CountCudaDevices();
+  return gpus.ok() && *gpus > 0 ? std::optional(DType::kFloat32) : std::nullopt;
 }
 
 // Whether so many ranks compute on a GPU each: with BEAMLINE_TEST_DEVICE=cuda, where there are as

@@ -179,7 +179,9 @@ TEST(MemoryPlanTest, WhatRotatesAndNormsHeadsIsCounted) {
 TEST(MemoryPlanTest, SharedLayersAreCountedOnce) {
   const RandomStack albert("albert-2x12-groups", 67, /*with_template=*/true);
   ExpectPartsCounted(albert, {{1, 2}});
-  auto model = LoadedModel::Load(albert.Options("albert"), {.cpu = {.num_threads = 1}});
+  ModelOptions options = albert.Options("albert");
+  options.dtype = DType::kFloat32;
+  auto model = LoadedModel::Load(options, {.cpu = {.num_threads = 1}});
   ASSERT_TRUE(model.ok()) << model.status();
   // 10 layers of 24 x 36 and more, of which 4 are stored; tables of 30 columns.
   EXPECT_EQ((*model)->info.weight_bytes / 4, (*model)->info.num_parameters);
