@@ -52,7 +52,7 @@ class Download(unittest.TestCase):
             file.write(text)
 
     def start(self, lines, **environment):
-        path = os.path.join(self.scratch, "list")
+        path = os.path.join(self.scratch, f"list of {len(os.listdir(self.scratch))}")  # others may be reading theirs
         self.write(path, lines)
         environment = dict(os.environ, PATH=f"{self.bin}:{os.environ['PATH']}", REMOTE=self.remote, **{"HF_TOKEN": "", "BREAK_AFTER": "", **environment})
         return subprocess.Popen(["sh", os.path.join(options.source, SCRIPT), path, self.folder],

@@ -163,8 +163,9 @@ TEST(Response, AModelThatIsNotLoadedHasItsStateAndTheReason) {
   model.error = "config.json: torn";
   const v1::Model message = ToMessage(model, 0);
   EXPECT_EQ(message.ShortDebugString(),
-            "name: \"m\" data_type: DATA_TYPE_FLOAT32 version: 3 state: MODEL_STATE_FAILED error: "
-            "\"config.json: torn\"");
+            "name: \"m\" version: 3 state: MODEL_STATE_FAILED error: \"config.json: torn\"");
+  model.dtype = DType::kFloat32;  // as its settings say
+  EXPECT_EQ(ToMessage(model, 0).data_type(), v1::DATA_TYPE_FLOAT32);
   model.error = "a\xff/config.json\n: " + std::string(5000, 'x');
   const std::string error = ToMessage(model, 0).error();
   EXPECT_EQ(error.substr(0, 17), "a\uFFFD/config.json ");
