@@ -66,7 +66,7 @@ class MemoryWatch:
 def start_server(options):
     command = [os.path.join(options.bin, "beamline-server"), "--device", options.device, "--listen", "127.0.0.1:0",
                "--metrics-listen", "127.0.0.1:0", "--http-listen", "off"]
-    for name in DEMO_MODELS:
+    for name in options.names.split(","):
         command += ["--model", f"{name}={os.path.join(options.models, name)},dtype=float32{options.settings}"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     line = server.stdout.readline()
@@ -137,6 +137,7 @@ def main():
     parser.add_argument("--concurrency", type=int, default=64)
     parser.add_argument("--duration", type=float, default=200, help="seconds of a round at most")
     parser.add_argument("--settings", default="", help="of every model")
+    parser.add_argument("--names", default=",".join(DEMO_MODELS), help="of the demo models that are served, and that the workload names")
     options = parser.parse_args()
     options.hurried = options.out + ".workload.yaml"
     with open(options.hurried, "w", encoding="utf-8") as file:
