@@ -1,0 +1,177 @@
+// How stream_tiles.cuh brings a weight to shared memory: a ring of stages, each 16 rows by 2 KiB,
+// which a warp of its own fills.
+#pragma once
+
+#include "kernels/cuda/device/hopper.cuh"
+#include "kernels/cuda/device/launch.cuh"
+#include "kernels/cuda/device/thread_block_cluster.cuh"
+#include "kernels/cuda/products/stream_weight.cuh"
+
+namespace beamline::cuda {
+
+inline constexpr int kStreamWarps = 16;  // that multiply; one more copies
+inline constexpr int kStreamThreads = (kStreamWarps + 1) * kWarpSize;
+inline constexpr int kStreamMultiplying = kStreamWarps * kWarpSize;
+inline constexpr int kStreamFeatures = 16;  // rows of a weight's tile
+inline constexpr int kStreamPiece = 2048;   // bytes of such a row in a stage
+inline constexpr int kStreamMostSplit = 4;  // blocks that divide columns
+inline constexpr int kMostStreamRows = 8;
+// A block's first column is a multiple of this: the scales of groups begin at 16 bytes there.
+inline constexpr int kRankColumns = 4 * kScaleBlock;
+
+// Of a block's rows, as registers have room for them.
+inline constexpr int kStreamMostColumns = 7168;
+// Columns of each block of `split` that divide them, but the last.
+inline int64_t StreamRankColumns(int64_t in_features, int split) {
+  return split == 1 ? in_features
+                    : RoundUp(CeilDiv(in_features, int64_t{split}), int64_t{kRankColumns});
+}
+
+// x W^T as the kernel sees it.
+template <typename T>
+struct StreamOperands {
+  const T* x;
+  const char* weight;
+  const float* scales;       // of rows and of blocks
+  const GroupScale* groups;  // of rows, one behind the other, each at a multiple of 16 bytes
+  int64_t x_stride;
+  int64_t row_bytes;  // between rows of the weight
+  int num_rows, in_features, num_units;
+  int split;         // blocks of a cluster
+  int rank_columns;  // of each of them but the last
+  int scale_step;    // between scales of rows, or of rows of blocks, or of groups
+};
+
+template <typename Weight>
+struct StreamLayout {
+  using T = typename Weight::Activation;
+  static constexpr int kRows = kMostStreamRows;
+  static constexpr bool kGroups = Weight::kScale == ScaleKind::kGroups;
+  // Behind a row's piece are the scales of its groups. Eight lanes' 16 bytes are in different
+  // banks.
+  static constexpr int kPitch = kStreamPiece + (kGroups ? 128 : 0) + 64;
+  static constexpr int kStageBytes = kStreamFeatures * kPitch;
+  static constexpr int kStages = kGroups ? 5 : 6;
+  // A warp's part of a stage: steps in which a lane multiplies 16 bytes of two rows.
+  static constexpr int kStepBytes = 64;  // of a row
+  static constexpr int kSteps = kStreamPiece / kStreamWarps / kStepBytes;
+  static constexpr int kStepColumns = 4 * Weight::kElements;
+  static constexpr int kWarpColumns = kSteps * kStepColumns;
+  static constexpr int kStageColumns = kStreamWarps * kWarpColumns;
+  static constexpr int kMostStages =
+      (kStreamMostColumns + kStageColumns - 1) / kStageColumns;  // of a tile
+  static constexpr int kMostSteps = kMostStages * kSteps;
+  static constexpr int kChunks = Weight::kElements / 8;  // 16 bytes of x that 16 of weight multiply
+  static constexpr int kSumsPitch = 20;                  // writes of a warp in different banks
+
+  __host__ __device__ static constexpr int Bytes(int columns) {
+    return columns / Weight::kElements * 16;
+  }
+  // Of the scales of `bytes` of a row, a multiple of 16.
+  __host__ __device__ static constexpr int GroupBytes(int bytes) {
+    return kGroups ? (bytes / kStepBytes + 3) / 4 * 16 : 0;
+  }
+};
+
+template <typename Layout>
+struct alignas(128) StreamShared {
+  float sums[2][kStreamWarps][Layout::kRows][Layout::kSumsPitch];  // of two tiles in turn
+  float of_ranks[kStreamMostSplit][2][Layout::kRows * kStreamFeatures];
+  SharedBarrier full[Layout::kStages], empty[Layout::kStages];
+  SharedBarrier ranks_sent;
+};
+
+template <typename Layout>
+constexpr int64_t StreamSharedBytes() {
+  return int64_t{Layout::kStages} * Layout::kStageBytes + sizeof(StreamShared<Layout>);
+}
+
+// A barrier of the warps that multiply.
+__device__ inline void SyncMultiplying() { SyncSome(1, kStreamMultiplying); }
+
+// Starts the copy of consecutive bytes of a weight, which leave L2 first.
+__device__ inline void CopyWeightBytes(void* to, const void* from, int bytes,
+                                       SharedBarrier& barrier, uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+      "[%0], [%1], %2, [%3], %4;\n" ::"r"(SharedAddress(to)),
+      "l"(from), "r"(bytes), "r"(SharedAddress(&barrier)), "l"(policy)
+      : "memory");
+}
+// Writes a number to what `to` is in the block of the cluster with this rank; its bytes count for
+// what `barrier` is there.
+__device__ inline void SendToBlock(float* to, int rank, float value, SharedBarrier& barrier) {
+  asm volatile(
+      "{\n"
+      ".reg .b32 remote, remote_barrier;\n"
+      "mapa.shared::cluster.u32 remote, %0, %3;\n"
+      "mapa.shared::cluster.u32 remote_barrier, %2, %3;\n"
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [remote], %1, "
+      "[remote_barrier];\n"
+      "}\n" ::"r"(SharedAddress(to)),
+      "f"(value), "r"(SharedAddress(&barrier)), "r"(rank)
+      : "memory");
+}
+
+// What a block multiplies: columns [begin, begin + count) of each of its tiles.
+struct StreamPart {
+  int begin, count, stages;
+  int first_unit, unit_step;
+};
+
+template <typename Layout, typename T>
+__device__ StreamPart PartOf(const StreamOperands<T>& args, int rank, int units_of_tile) {
+  StreamPart part;
+  part.begin = rank * args.rank_columns;
+  part.count = min(args.rank_columns, args.in_features - part.begin);
+  part.stages = (part.count + Layout::kStageColumns - 1) / Layout::kStageColumns;
+  const int cluster = static_cast<int>(blockIdx.x) / args.split;
+  part.first_unit = cluster * units_of_tile;
+  part.unit_step = static_cast<int>(gridDim.x) / args.split * units_of_tile;
+  return part;
+}
+
+// The warp that copies: stage after stage of tile after tile, a lane a row, and
+// another its scales.
+template <typename Layout, typename Output, typename T>
+__device__ void CopyTiles(const StreamOperands<T>& args, const Output& output,
+                          const StreamPart& part, char* ring, StreamShared<Layout>& shared) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  const int of_tile = lane % kStreamFeatures;
+  const uint64_t policy = LeavesFirst();
+  const int last = args.num_units - 1;
+  const int row_bytes = Layout::Bytes(part.count);
+  Ring<Layout::kStages> place;
+  int started = 0;
+  for (int first = part.first_unit; first < args.num_units; first += part.unit_step) {
+    // Where units are missing from a tile the last one is read; its sums there are not used.
+    constexpr int kHalf = kStreamFeatures / 2;
+    const bool is_second = Output::kPaired && of_tile >= kHalf;
+    const int unit = min(first + (is_second ? of_tile - kHalf : of_tile), last);
+    const int feature = is_second ? output.Second(unit) : output.First(unit);
+    const char* const row = args.weight + feature * args.row_bytes + Layout::Bytes(part.begin);
+    const char* const groups = reinterpret_cast<const char*>(
+        args.groups + int64_t{feature} * args.scale_step + part.begin / kScaleBlock);
+    for (int at = 0; at < row_bytes; at += kStreamPiece) {
+      WaitFor(shared.empty[place.at], place.parity ^ 1);
+      const int bytes = min(kStreamPiece, row_bytes - at);
+      const int group_bytes = Layout::GroupBytes(bytes);
+      if (lane == 0) {
+        ArriveAndExpect(shared.full[place.at], kStreamFeatures * (bytes + group_bytes));
+      }
+      __syncwarp();
+      char* const to = ring + place.at * Layout::kStageBytes + lane % 16 * Layout::kPitch;
+      if (lane < kStreamFeatures) {
+        CopyWeightBytes(to, row + at, bytes, shared.full[place.at], policy);
+      } else if (Layout::kGroups) {
+        CopyWeightBytes(to + kStreamPiece, groups + Layout::GroupBytes(at), group_bytes,
+                        shared.full[place.at], policy);
+      }
+      place.Advance();
+      if (++started == Layout::kStages) WaitForEarlierKernels();
+    }
+  }
+  if (started < Layout::kStages) WaitForEarlierKernels();
+}
+
+}  // namespace beamline::cuda
