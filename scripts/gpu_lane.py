@@ -83,6 +83,9 @@ SMALL_CASES = (
      "*ManyLong*/float16:QueryScale*", ()),
     ("beams", "cuda_op_test", "*BeamOpTest*", ()),
     ("products", "cuda_library_test", "*WgmmaProduct*:*ClusterProduct*:*AttendedProduct*:*StreamRows*", ()),
+    ("streams", "cuda_library_test",
+     "*StreamTiles*EveryShape*/bfloat16:*StreamTiles*NotANumber*/float16:*StreamTiles*E4m3*/bfloat16:"
+     "*StreamTiles*Int4*/float16", ()),
 )
 # The checkpoints of bench/gpu/shapes.py, each list a step of its own beside the others.
 PARITY = (
