@@ -217,7 +217,8 @@ class Names(unittest.TestCase):
         documented = documented_metrics()
         for path in glob.glob(os.path.join(options.source, "docs/*.md")):
             for name in re.findall(r"`(beamline_\w+)", read(os.path.relpath(path, options.source))):
-                self.assertIn(name, documented, path)
+                if name != "beamline_client":  # the module of Python
+                    self.assertIn(name, documented, path)
 
     def test_objectives_and_alerts_are_those_of_the_rules(self):
         rules = read("deploy/prometheus/rules/recording.yaml")
