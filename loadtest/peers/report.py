@@ -15,6 +15,7 @@ SCHEMA = "beamline.loadtest/1"
 MAX_EXAMPLES = 5
 MAX_EXAMPLES_OF_A_CODE = 3
 MAX_ERROR_BYTES = 480
+MOST_LATENESS_SHARE = 0.1
 LATENCIES = ("time_to_first_token", "inter_token", "time_per_output_token", "end_to_end", "lateness")
 
 
@@ -194,14 +195,26 @@ class Recorder:
     def to_json(self, label: str, environment: dict[str, Any], load: dict[str, Any], asked_per_s: list[float],
                 interrupted: bool) -> dict[str, Any]:
         total = self.total()
+        total_json = total.to_json()
         asked = dict(enumerate(asked_per_s))
         return {"schema": SCHEMA, "label": label, "interrupted": interrupted, "environment": environment, "load": load,
                 "slo": {"ttft_ms": self._slo.ttft_ms, "itl_ms": self._slo.itl_ms, "e2e_ms": self._slo.e2e_ms},
-                "rates": self._rates(total), "total": total.to_json(),
+                "rates": self._rates(total), "total": total_json, "lateness_warning": lateness_warning(total_json),
                 "classes": [one.to_json() for one in self.classes], "error_examples": self._examples,
                 "errors": {code: {"count": count, "messages": messages}
                            for code, (count, messages) in self._errors.items()},
                 "seconds": [second.to_json(asked.get(index)) for index, second in enumerate(self._seconds)]}
+
+
+def lateness_warning(total: dict[str, Any]) -> str:
+    """A sentence about a sender that was later than MOST_LATENESS_SHARE allows, as loadtest/report/report.h has it."""
+    streams = total["time_to_first_token"]["count"] > 0
+    shortest = total["time_to_first_token" if streams else "end_to_end"]
+    late_ms, median_ms = total["lateness"]["p99_ms"], shortest["p50_ms"]
+    if shortest["count"] == 0 or late_ms <= MOST_LATENESS_SHARE * median_ms:
+        return ""
+    return (f"the load generator was late: p99 of the sender's lateness is {late_ms:.3g} ms, more than {MOST_LATENESS_SHARE:.0%} of the "
+            f"median {'first token' if streams else 'end to end'} of {median_ms:.3g} ms; every latency includes it")
 
 
 def describe_machine() -> dict[str, str]:
@@ -247,4 +260,6 @@ def describe(result: dict[str, Any]) -> str:
                          f"   p99 {latency['p99_ms']:9.2f} ms   max {latency['max_ms']:9.2f} ms")
     for code, error in sorted(result["errors"].items()):
         lines.append(f"{error['count']} {code}: {'; '.join(error['messages'])}")
+    if result["lateness_warning"]:
+        lines.append("warning: " + result["lateness_warning"])
     return "\n".join(lines)

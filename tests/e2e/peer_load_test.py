@@ -88,6 +88,7 @@ class PeerLoadTest(unittest.TestCase):
         self.assertEqual(set(self.result) - set(own), set())
         for key in ("schema", "slo", "error_examples", "errors"):
             self.assertEqual(own[key], self.result[key], key)
+        self.assertEqual(bool(own["lateness_warning"]), bool(self.result["lateness_warning"]))
         self.assert_same(own["rates"], self.result["rates"], "rates")
         self.assert_same(own["total"], self.result["total"], "total")
         self.assert_same(own["classes"], self.result["classes"], "classes")

@@ -4,7 +4,7 @@ import random
 import unittest
 
 from histogram import Histogram, bucket_of, highest_of
-from report import Record, Recorder, Slo
+from report import Record, Recorder, Slo, lateness_warning
 
 MS = 10**6
 
@@ -35,6 +35,18 @@ class HistogramTest(unittest.TestCase):
         histogram.record(1_000_001)
         histogram.record(-5)
         self.assertEqual((histogram.min, histogram.value_at(1), histogram.count), (0, 1_000_001, 2))
+
+
+class LatenessTest(unittest.TestCase):
+    def test_is_told_above_its_share(self):
+        def warning(late_ms, first_ms=None, end_ms=100.0):
+            times = {"time_to_first_token": {"count": int(first_ms is not None), "p50_ms": first_ms or 0.0},
+                     "end_to_end": {"count": 1, "p50_ms": end_ms}, "lateness": {"p99_ms": late_ms}}
+            return lateness_warning(times)
+
+        self.assertEqual(warning(9.9), "")
+        self.assertIn("p99 of the sender's lateness is 12 ms, more than 10% of the median end to end of 100 ms", warning(12.0))
+        self.assertIn("median first token of 20 ms", warning(3.0, first_ms=20.0))
 
 
 class RecorderTest(unittest.TestCase):
