@@ -89,7 +89,7 @@ def hurried(workload):
 def run_load(options, address, seed):
     report = options.out + f".{seed}"
     command = [os.path.join(options.bin, "beamline-loadtest"), "run", "--target", address, "--workload",
-               options.hurried, "--concurrency", str(options.concurrency), "--requests", str(options.requests), "--duration", str(options.duration),
+               options.hurried, "--concurrency", str(options.concurrency), "--connections", str(options.connections), "--requests", str(options.requests), "--duration", str(options.duration),
                "--seed", str(seed), "--verify", "--threads", "2", "--json", report]
     with MemoryWatch() as memory:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -135,6 +135,7 @@ def main():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--requests", type=int, default=1000, help="of a round; 0: what the duration gives")
     parser.add_argument("--concurrency", type=int, default=64)
+    parser.add_argument("--connections", type=int, default=1)
     parser.add_argument("--duration", type=float, default=200, help="seconds of a round at most")
     parser.add_argument("--settings", default="", help="of every model")
     parser.add_argument("--names", default=",".join(DEMO_MODELS), help="of the demo models that are served, and that the workload names")
