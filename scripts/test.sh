@@ -103,7 +103,7 @@ if [[ $sanitizers == yes ]]; then
   mkdir -p build/asan/tests/sanitized
   printf 'subdirs("../%s")\n' "${asan_parts[@]}" >build/asan/tests/sanitized/CTestTestfile.cmake
   # The code in which threads meet and that Debian's uninstrumented gRPC does not hide.
-  threaded=(engine_test lifecycle_test run_ahead_test engine_soak_test scheduler_test inbox_test lent_step_test thread_pool_test
+  threaded=(engine_test lifecycle_test run_ahead_test engine_soak_test scheduler_test inbox_test waiting_step_test thread_pool_test
     base_test replica_pool_test thread_communicator_test rank_group_test pipeline_test decode_threads_test job_list_test)
   step "configure tsan" 120 cmake --preset tsan
   # While tests wait the processor compiles ahead; what fails then, fails again in its own step.

@@ -69,7 +69,7 @@ def main():
     if options.out:
         gpu = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], stdout=subprocess.PIPE, text=True).stdout
         with open(options.out + ".md", "w", encoding="utf-8") as file:
-            file.write(f"# Starts with a large model\n\n{gpu.strip()}, {os.cpu_count()} cores; {datetime.datetime.utcnow():%Y-%m-%dT%H:%MZ}.\n"
+            file.write(f"# Starts with a large model\n\n{gpu.strip()}, {os.cpu_count()} cores; {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%dT%H:%MZ}.\n"
                        f"Command: `bench/gpu/starts.py {shlex.join(sys.argv[1:])}`. Medians of {options.rounds} turns.\n\n{text}\n")
         with open(options.out + ".json", "w", encoding="utf-8") as file:
             json.dump({"command": sys.argv, "gpu": gpu.strip(), "rounds": rounds}, file, indent=1)
