@@ -34,6 +34,7 @@
 #include "server/config/config_file.h"
 #include "server/config/environment.h"
 #include "server/config/flags.h"
+#include "server/config/num_writers.h"
 #include "server/config/process_options.h"
 #include "server/health_check.h"
 #include "server/loading_mark.h"

@@ -19,6 +19,7 @@
 #include "server/accept/received_bytes.h"
 #include "server/admission.h"
 #include "server/calls/message_budget.h"
+#include "server/config/num_writers.h"
 #include "server/health.h"
 #include "server/health_service.h"
 #include "server/http/http_listener.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
-#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -554,13 +553,6 @@ std::string_view OwnName(std::string_view name, const std::vector<Setting>& sett
       std::ranges::find(kOthers, name, &std::pair<std::string_view, std::string_view>::first);
   const std::string_view own = other == std::end(kOthers) ? name : other->second;
   return std::ranges::find(settings, own, &Setting::name) == settings.end() ? "" : own;
-}
-
-int NumWriters(const ServerConfig& config) {
-  constexpr int kCoresOfAWriter = 4, kMost = 4;
-  if (config.writer_threads > 0) return config.writer_threads;
-  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  return std::clamp(cores / kCoresOfAWriter, 1, kMost);
 }
 
 std::string SettingHint(std::string_view name, const std::vector<Setting>& settings) {

@@ -74,9 +74,6 @@ struct ServerConfig {
   std::vector<ModelOptions> models;     // empty: the demo models
 };
 
-// Threads that write answers: `writer_threads`, or by the cores that the process may use.
-int NumWriters(const ServerConfig& config);
-
 // One value that can be set by text.
 struct Setting {
   std::string name;  // "max_batch_tokens"; the flag is --max-batch-tokens

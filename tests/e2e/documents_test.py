@@ -8,6 +8,8 @@ list is a fault, so that no example is left out in silence. A command must end w
 session shows its error.
 
 usage: documents_test.py --source FOLDER --build FOLDER [unittest's arguments]
+
+Long because each document is held to the same server.
 """
 
 import argparse
