@@ -78,7 +78,8 @@ class BreakingServer {
     const std::string folder = std::string(BEAMLINE_SOURCE_DIR) + "/models/write-en";
     for (const std::string name : {"broken", "whole"}) {
       arguments.push_back("--model");
-      arguments.push_back(name + "=" + folder + ",max_batch_tokens=512" + settings);
+      // In float32, which the CPU that stands for the GPU computes everywhere.
+      arguments.push_back(name + "=" + folder + ",max_batch_tokens=512,dtype=float32" + settings);
     }
     arguments.insert(arguments.end(), {"--device", "cuda"});
     return arguments;

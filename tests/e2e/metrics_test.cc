@@ -256,7 +256,7 @@ TEST_F(MetricsTest, OfModelsAreTheirNamesAndDevices) {
               1);
     EXPECT_GT(before_.at("beamline_device_memory_bytes{device=\"cpu\",model=\"" + model +
                          "\",use=\"weights\"}"),
-              12e6);
+              8e6);
   }
 }
 
