@@ -52,8 +52,8 @@ class WorkerPool {
 
   std::mutex mutex_;
   std::deque<Work> first_, work_;  // guarded by mutex_; by their turn
-  int num_asleep_ = 0;             // guarded by mutex_; threads that nobody has woken yet
-  bool ending_ = false;            // guarded by mutex_
+  int num_asleep_ = 0;   // guarded by mutex_; threads that sleep, without those already woken
+  bool ending_ = false;  // guarded by mutex_
   Semaphore wake_up_;
   std::vector<std::thread> threads_;
 };
