@@ -68,7 +68,7 @@ int CompareResults(const CompareFlags& flags) {
     return Complain(absl::InvalidArgumentError(
         "--threshold is given, and one result; accepted: two results or more"));
   }
-  const Comparison comparison = Compare(results, threshold);
+  const ResultComparison comparison = Compare(results, threshold);
   Print(comparison.text);
   if (!flags.plot_file.empty()) {
     const absl::Status written = WritePlot(results, flags.plot_file);

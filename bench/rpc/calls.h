@@ -14,7 +14,7 @@ namespace beamline {
 
 enum class CallKind { kEncode, kStream };
 
-struct CallOptions {
+struct BenchCall {
   CallKind kind = CallKind::kEncode;
   std::string model;
   int prompt_tokens = 4;
@@ -41,7 +41,7 @@ class Calls {
 };
 
 std::unique_ptr<Calls> MakeRemoteCalls(const std::string& target, int num_connections,
-                                       const CallOptions& options, const CallerOptions& caller);
-std::unique_ptr<Calls> MakeEngineCalls(Engine& engine, const CallOptions& options);
+                                       const BenchCall& options, const CallerOptions& caller);
+std::unique_ptr<Calls> MakeEngineCalls(Engine& engine, const BenchCall& options);
 
 }  // namespace beamline

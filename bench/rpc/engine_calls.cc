@@ -33,7 +33,7 @@ class StreamDone final : public GenerateSink {
 
 class EngineCalls final : public Calls {
  public:
-  EngineCalls(Engine& engine, const CallOptions& options) : engine_(engine), options_(options) {
+  EngineCalls(Engine& engine, const BenchCall& options) : engine_(engine), options_(options) {
     for (int i = 0; i < options.prompt_tokens; ++i) ids_.push_back(5 + i);
   }
 
@@ -64,13 +64,13 @@ class EngineCalls final : public Calls {
 
  private:
   Engine& engine_;
-  const CallOptions options_;
+  const BenchCall options_;
   TokenIds ids_;
 };
 
 }  // namespace
 
-std::unique_ptr<Calls> MakeEngineCalls(Engine& engine, const CallOptions& options) {
+std::unique_ptr<Calls> MakeEngineCalls(Engine& engine, const BenchCall& options) {
   return std::make_unique<EngineCalls>(engine, options);
 }
 

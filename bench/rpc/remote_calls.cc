@@ -74,7 +74,7 @@ class StreamCall final : public grpc::ClientReadReactor<GenerateStreamResponse> 
 
 class RemoteCalls final : public Calls {
  public:
-  RemoteCalls(const std::string& target, int num_connections, const CallOptions& options,
+  RemoteCalls(const std::string& target, int num_connections, const BenchCall& options,
               const CallerOptions& caller)
       : kind_(options.kind) {
     if (!caller.token.empty()) shown_.emplace_back("authorization", "Bearer " + caller.token);
@@ -146,7 +146,7 @@ class RemoteCalls final : public Calls {
 }  // namespace
 
 std::unique_ptr<Calls> MakeRemoteCalls(const std::string& target, int num_connections,
-                                       const CallOptions& options, const CallerOptions& caller) {
+                                       const BenchCall& options, const CallerOptions& caller) {
   return std::make_unique<RemoteCalls>(target, num_connections, options, caller);
 }
 

@@ -29,7 +29,7 @@ namespace {
 struct Arguments {
   std::string target, folder, ca_file;
   CallerOptions caller;
-  CallOptions call;
+  BenchCall call;
   int concurrency = 1, connections = 1, threads = 0;
   double seconds = 3, warmup_s = 0.5;
 };

@@ -41,34 +41,34 @@ class Judge {
 
   // growth_is_better: of rates; latencies are better when they fall.
   void Add(std::string figure, double base, double other, bool growth_is_better) {
-    Difference difference{.figure = std::move(figure), .base = base, .other = other};
-    if (base > 0) difference.change = (other - base) / base;
-    if (threshold_ && difference.change && std::abs(*difference.change) > *threshold_) {
-      const bool grew = *difference.change > 0;
-      (grew == growth_is_better ? difference.is_better : difference.is_worse) = true;
+    FigureChange change{.figure = std::move(figure), .base = base, .other = other};
+    if (base > 0) change.change = (other - base) / base;
+    if (threshold_ && change.change && std::abs(*change.change) > *threshold_) {
+      const bool grew = *change.change > 0;
+      (grew == growth_is_better ? change.is_better : change.is_worse) = true;
     }
-    differences_.push_back(std::move(difference));
+    changes_.push_back(std::move(change));
   }
 
   // A share that is 0 before grows without bound, so that small ones do not count.
   void AddErrors(double base, double other) {
     Add("errors, % of the requests", base * 100, other * 100, false);
-    Difference& errors = differences_.back();
+    FigureChange& errors = changes_.back();
     const bool counts = std::abs(other - base) >= kLeastErrorShare;
     if (threshold_ && base == 0 && counts) errors.is_worse = true;
     if (!counts) errors.is_worse = errors.is_better = false;
   }
 
-  std::vector<Difference> Take() { return std::move(differences_); }
+  std::vector<FigureChange> Take() { return std::move(changes_); }
 
  private:
   const std::optional<double> threshold_;
-  std::vector<Difference> differences_;
+  std::vector<FigureChange> changes_;
 };
 
-std::string Change(const Difference& difference) {
-  if (difference.change) return fmt::format("{:+.1f}%", *difference.change * 100);
-  return difference.other > 0 ? "new" : "–";
+std::string ChangeText(const FigureChange& change) {
+  if (change.change) return fmt::format("{:+.1f}%", *change.change * 100);
+  return change.other > 0 ? "new" : "–";
 }
 
 // Throughput follows the load, and says nothing of the server where that differs.
@@ -81,11 +81,11 @@ std::string LoadNote(const Result& base, const Result& other) {
                      load(other));
 }
 
-std::string DifferencesTable(const Result& base, const Result& other,
-                             const std::vector<Difference>& differences) {
+std::string ChangesTable(const Result& base, const Result& other,
+                         const std::vector<FigureChange>& changes) {
   TextTable table({"figure", base.label, other.label, "difference", ""}, /*last_is_text=*/true);
-  for (const Difference& one : differences) {
-    table.AddRow({one.figure, FormatNumber(one.base), FormatNumber(one.other), Change(one),
+  for (const FigureChange& one : changes) {
+    table.AddRow({one.figure, FormatNumber(one.base), FormatNumber(one.other), ChangeText(one),
                   one.is_worse    ? "worse"
                   : one.is_better ? "better"
                                   : ""});
@@ -111,8 +111,8 @@ std::vector<std::vector<std::string>> ComparisonRows(const std::vector<Result>& 
   return rows;
 }
 
-std::vector<Difference> Differences(const Result& base, const Result& other,
-                                    std::optional<double> threshold) {
+std::vector<FigureChange> FigureChanges(const Result& base, const Result& other,
+                                        std::optional<double> threshold) {
   Judge judge(threshold);
   for (const auto& [name, histogram] : kCompared) {
     const Histogram& before = base.*histogram;
@@ -134,18 +134,18 @@ std::vector<Difference> Differences(const Result& base, const Result& other,
   return judge.Take();
 }
 
-Comparison Compare(const std::vector<Result>& results, std::optional<double> threshold) {
+ResultComparison Compare(const std::vector<Result>& results, std::optional<double> threshold) {
   std::vector<std::vector<std::string>> rows = ComparisonRows(results);
   TextTable table(std::move(rows[0]));
   for (size_t i = 1; i < rows.size(); ++i) table.AddRow(std::move(rows[i]));
-  Comparison comparison{.text = table.ToString()};
+  ResultComparison comparison{.text = table.ToString()};
   for (size_t i = 1; i < results.size(); ++i) {
-    const auto differences = Differences(results[0], results[i], threshold);
-    comparison.text += '\n' + DifferencesTable(results[0], results[i], differences);
+    const auto changes = FigureChanges(results[0], results[i], threshold);
+    comparison.text += '\n' + ChangesTable(results[0], results[i], changes);
     if (!threshold) continue;
     std::vector<std::string> worse;
-    for (const Difference& one : differences) {
-      if (one.is_worse) worse.push_back(fmt::format("{} {}", one.figure, Change(one)));
+    for (const FigureChange& one : changes) {
+      if (one.is_worse) worse.push_back(fmt::format("{} {}", one.figure, ChangeText(one)));
     }
     comparison.is_worse |= !worse.empty();
     comparison.text +=

@@ -13,7 +13,7 @@ namespace beamline::loadtest {
 std::vector<std::vector<std::string>> ComparisonRows(const std::vector<Result>& results);
 
 // A figure of two results.
-struct Difference {
+struct FigureChange {
   std::string figure;  // "first token p99, ms"
   double base = 0;
   double other = 0;
@@ -29,14 +29,14 @@ inline constexpr double kLeastErrorShare = 0.001;
 
 // What both results have: rates, the share of errors, and p50, p90 and p99 of each latency.
 // `threshold` is a share, 0.05 for 5%; without one no figure is worse or better.
-std::vector<Difference> Differences(const Result& base, const Result& other,
-                                    std::optional<double> threshold);
+std::vector<FigureChange> FigureChanges(const Result& base, const Result& other,
+                                        std::optional<double> threshold);
 
-struct Comparison {
+struct ResultComparison {
   std::string text;       // tables for terminals
   bool is_worse = false;  // some figure of some result after the first, by more than the threshold
 };
 
-Comparison Compare(const std::vector<Result>& results, std::optional<double> threshold);
+ResultComparison Compare(const std::vector<Result>& results, std::optional<double> threshold);
 
 }  // namespace beamline::loadtest

@@ -132,6 +132,20 @@ class CheckStyle(unittest.TestCase):
         self.assert_fault("engine/a.h", "// What it is for.\nint x;\n", "header without #pragma once")
         self.assert_fault("engine/a.h", "#pragma once\n", "header without a comment at its top")
 
+    def test_a_type_that_two_headers_define_fails(self):
+        def header(name, scope="beamline"):
+            return f"// Sums.\n#pragma once\nnamespace {scope} {{\nint Add(int a) {{\n  return a;\n}}\n{name}\n}}  // namespace {scope}\n"
+
+        for text in ("struct Sum {\n  int a = 0;\n};", "class Sum final : public Base {\n};", "enum class Sum { kA };",
+                     "enum class Sum : int { kA };"):
+            status, output = self.run_on({"engine/a.h": header("class Sum {\n};"), "engine/b.h": header(text)})
+            self.assertEqual(status, 1, output)
+            self.assertIn("engine/b.h:7: beamline::Sum is defined in engine/a.h:7 too", output)
+        for text, scope in (("struct Sum;", "beamline"), ("struct Sum {};", "beamline::other"), ("struct Sums {};", "beamline"),
+                            ("// struct Sum {", "beamline"), ("struct Total::Sum {\n};", "beamline")):
+            status, output = self.run_on({"engine/a.h": header("class Sum {\n};"), "engine/b.h": header(text, scope)})
+            self.assertEqual(status, 0, output)
+
     def test_include_order(self):
         self.assert_clean("engine/a.cc", '#include "engine/a.h"\n\n#include <string>\n\n#include "engine/b.h"\n')
         self.assert_clean("engine/a.cc", '#include "engine/a.h"\n\n#include "b/a.h"\n#include "engine/b.h"\n')

@@ -59,9 +59,9 @@ TEST(Comparison, ColumnsAreAlignedByCharacters) {
   EXPECT_NE(text.find("  släck "), std::string::npos) << text;
 }
 
-const Difference& Find(const std::vector<Difference>& all, const std::string& figure) {
-  static const Difference kNone{.figure = "none"};
-  const auto found = std::ranges::find(all, figure, &Difference::figure);
+const FigureChange& Find(const std::vector<FigureChange>& all, const std::string& figure) {
+  static const FigureChange kNone{.figure = "none"};
+  const auto found = std::ranges::find(all, figure, &FigureChange::figure);
   return found == all.end() ? kNone : *found;
 }
 
@@ -70,8 +70,8 @@ TEST(Comparison, DifferencesAreOfTheFirstResult) {
   other.end_to_end = Histogram();
   for (int i = 1; i <= 100; ++i) other.end_to_end.Record(i * 1'100'000);
   other.requests_per_s = 78.6;
-  const auto differences = Differences(MakeResult(), other, 0.05);
-  const Difference& p99 = Find(differences, "end to end p99, ms");
+  const auto differences = FigureChanges(MakeResult(), other, 0.05);
+  const FigureChange& p99 = Find(differences, "end to end p99, ms");
   EXPECT_NEAR(p99.base, 99, 0.1);
   EXPECT_NEAR(p99.other, 108.9, 0.2);
   EXPECT_NEAR(p99.change.value_or(0), 0.1, 0.002);
@@ -84,15 +84,15 @@ TEST(Comparison, DifferencesAreOfTheFirstResult) {
   EXPECT_FALSE(Find(differences, "output tokens/s").is_worse);
   EXPECT_FALSE(Find(differences, "first token p50, ms").is_worse);
   // The other way round: latencies fall and rates grow.
-  const auto better = Differences(other, MakeResult(), 0.05);
+  const auto better = FigureChanges(other, MakeResult(), 0.05);
   EXPECT_TRUE(Find(better, "end to end p99, ms").is_better);
   EXPECT_TRUE(Find(better, "requests/s").is_better);
-  EXPECT_FALSE(std::ranges::any_of(better, &Difference::is_worse));
+  EXPECT_FALSE(std::ranges::any_of(better, &FigureChange::is_worse));
   // A wider threshold, and none.
-  EXPECT_FALSE(Find(Differences(MakeResult(), other, 0.15), "end to end p99, ms").is_worse);
-  EXPECT_TRUE(Find(Differences(MakeResult(), other, 0.15), "requests/s").is_worse);
-  EXPECT_FALSE(
-      std::ranges::any_of(Differences(MakeResult(), other, std::nullopt), &Difference::is_worse));
+  EXPECT_FALSE(Find(FigureChanges(MakeResult(), other, 0.15), "end to end p99, ms").is_worse);
+  EXPECT_TRUE(Find(FigureChanges(MakeResult(), other, 0.15), "requests/s").is_worse);
+  EXPECT_FALSE(std::ranges::any_of(FigureChanges(MakeResult(), other, std::nullopt),
+                                   &FigureChange::is_worse));
 }
 
 TEST(Comparison, ErrorsCountFromAThousandthOfTheRequests) {
@@ -100,7 +100,7 @@ TEST(Comparison, ErrorsCountFromAThousandthOfTheRequests) {
     Result base = MakeResult(), other = MakeResult();
     base.num_errors = before;
     other.num_errors = after;
-    return Find(Differences(base, other, 0.5), "errors, % of the requests").is_worse;
+    return Find(FigureChanges(base, other, 0.5), "errors, % of the requests").is_worse;
   };
   EXPECT_FALSE(worse(0, 0));
   EXPECT_TRUE(worse(0, 1));
@@ -111,7 +111,7 @@ TEST(Comparison, ErrorsCountFromAThousandthOfTheRequests) {
   many.num_requests = more.num_requests = 100'000;
   many.num_errors = 0;
   more.num_errors = 9;  // fewer than a thousandth
-  EXPECT_FALSE(Find(Differences(many, more, 0.5), "errors, % of the requests").is_worse);
+  EXPECT_FALSE(Find(FigureChanges(many, more, 0.5), "errors, % of the requests").is_worse);
 }
 
 TEST(Comparison, TellsWhatIsWorse) {
@@ -123,13 +123,13 @@ TEST(Comparison, TellsWhatIsWorse) {
             std::string::npos);
   other.num_errors = 300;
   other.asked_rate = 50;
-  const Comparison comparison = Compare({MakeResult(), MakeResult(), other}, 0.05);
+  const ResultComparison comparison = Compare({MakeResult(), MakeResult(), other}, 0.05);
   EXPECT_TRUE(comparison.is_worse);
   for (const char* part : {"after is worse by more than 5%: errors, % of the requests +4185.7%.",
                            "The loads differ (100/s asked, 50.0/s asked)", "  worse\n"}) {
     EXPECT_NE(comparison.text.find(part), std::string::npos) << part << comparison.text;
   }
-  const Comparison without = Compare({MakeResult(), other}, std::nullopt);
+  const ResultComparison without = Compare({MakeResult(), other}, std::nullopt);
   EXPECT_FALSE(without.is_worse);
   EXPECT_EQ(without.text.find("worse"), std::string::npos);
   EXPECT_NE(without.text.find("+4185.7%"), std::string::npos) << without.text;
