@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "server/metrics/metrics.h"
+#include "server/telemetry/call_record.h"
 
 namespace beamline {
 

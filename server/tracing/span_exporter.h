@@ -14,7 +14,7 @@
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "opentelemetry/trace_service.grpc.pb.h"  // how gRPC reads its messages
-#include "server/metrics/metrics.h"
+#include "server/telemetry/call_record.h"
 #include "server/tracing/span_stats.h"
 
 namespace beamline {

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "server/metrics/metrics.h"
+#include "server/telemetry/call_record.h"
 
 namespace beamline {
 
