@@ -30,8 +30,8 @@ std::string TypesOf(const ModelInfo& model) {
 void LogReady(const ModelInfo& model) {
   spdlog::info("model '{}' computes in {} on {} ({}): {}", model.name, TypesOf(model), model.device,
                model.device_description, model.device_reason);
-  if (!model.types_note.empty()) {
-    spdlog::info("model '{}': {}", model.name, model.types_note);
+  for (const std::string& note : {model.weights_note, model.types_note}) {
+    if (!note.empty()) spdlog::info("model '{}': {}", model.name, note);
   }
   for (const std::string& note : model.limit_notes) {
     spdlog::info("model '{}': {}", model.name, note);

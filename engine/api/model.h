@@ -150,6 +150,7 @@ struct ModelInfo {
   int32_t max_batch_tokens = 0;  // of a step; of the options unless limit_notes say why not
   int32_t max_sequences = 0;     // that run at once; likewise
   std::string types_note;        // a sentence for the log: what an open dtype has become; or empty
+  std::string weights_note;      // a sentence for the log: how quantised weights are read; or empty
   std::vector<std::string> limit_notes;   // sentences for the log: limits that are not the options'
   int32_t embedding_dimensions = 0;       // encoders
   std::string tokenizer;                  // Tokenizer::Kind()

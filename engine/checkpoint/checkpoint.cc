@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "engine/checkpoint/formats/dequantized_checkpoint.h"
 #include "engine/checkpoint/json_file.h"
 #include "engine/checkpoint/mapped_file.h"
 #include "engine/checkpoint/other_formats.h"
@@ -74,19 +75,29 @@ class FolderCheckpoint final : public Checkpoint {
   const nlohmann::json& generation_config() const override { return generation_config_; }
 
   absl::StatusOr<CheckpointTensor> Find(std::string_view name) const override {
+    BEAMLINE_ASSIGN_OR_RETURN(const StoredTensor stored, FindStored(name));
+    const SafetensorsEntry& entry = tensors_.find(name)->second.entry;
+    if (!entry.dtype.has_value()) {
+      return absl::UnimplementedError(fmt::format("{}: tensor \"{}\": dtype {} is not supported",
+                                                  stored.file, name, entry.dtype_name));
+    }
+    return CheckpointTensor{.name = entry.name,
+                            .file = stored.file,
+                            .dtype = *entry.dtype,
+                            .shape = entry.shape,
+                            .data = entry.bytes.data(),
+                            .size = entry.bytes.size()};
+  }
+
+  absl::StatusOr<StoredTensor> FindStored(std::string_view name) const override {
     const auto found = tensors_.find(name);
     if (found == tensors_.end()) {
       return absl::NotFoundError(
           fmt::format("{}: no tensor \"{}\"", Path(shards_ ? kIndexFile : kSingleFile), name));
     }
     const SafetensorsEntry& entry = found->second.entry;
-    if (!entry.dtype.has_value()) {
-      return absl::UnimplementedError(fmt::format("{}: tensor \"{}\": dtype {} is not supported",
-                                                  Path(found->second.file), name,
-                                                  entry.dtype_name));
-    }
-    return CheckpointTensor{entry.name,  Path(found->second.file), *entry.dtype,
-                            entry.shape, entry.bytes.data(),       entry.bytes.size()};
+    return StoredTensor{entry.name, Path(found->second.file), entry.dtype_name, entry.shape,
+                        entry.bytes};
   }
 
   void Release(const CheckpointTensor& tensor) const override {
@@ -104,7 +115,7 @@ class FolderCheckpoint final : public Checkpoint {
   }
 
  private:
-  struct StoredTensor {
+  struct FileEntry {
     std::string file;  // without the folder
     SafetensorsEntry entry;
   };
@@ -140,7 +151,7 @@ class FolderCheckpoint final : public Checkpoint {
     files_.push_back(std::move(mapped));
     for (SafetensorsEntry& entry : entries) {
       Align(entry);
-      const auto [other, added] = tensors_.try_emplace(entry.name, StoredTensor{file, entry});
+      const auto [other, added] = tensors_.try_emplace(entry.name, FileEntry{file, entry});
       if (!added) {
         return absl::InvalidArgumentError(
             fmt::format("{}: tensor \"{}\" is in {} too", path, entry.name, other->second.file));
@@ -208,7 +219,7 @@ class FolderCheckpoint final : public Checkpoint {
   bool shards_ = false;
   std::vector<MappedFile> files_;
   std::vector<std::vector<std::byte>> aligned_copies_;
-  std::map<std::string, StoredTensor, std::less<>> tensors_;
+  std::map<std::string, FileEntry, std::less<>> tensors_;
 };
 
 }  // namespace
@@ -218,7 +229,7 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(const CheckpointPat
   BEAMLINE_RETURN_IF_ERROR(CheckFolder(folder));
   auto checkpoint = std::make_unique<FolderCheckpoint>(folder);
   BEAMLINE_RETURN_IF_ERROR(checkpoint->Load(check));
-  return checkpoint;
+  return Dequantized(std::move(checkpoint));
 }
 
 absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(const std::string& folder,

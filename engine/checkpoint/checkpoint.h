@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,14 +19,28 @@
 
 namespace beamline {
 
-// A tensor in the memory-mapped file; valid while the Checkpoint lives.
+// A tensor as models read it.
 struct CheckpointTensor {
   std::string name;
   std::string file;  // its path
   DType dtype = DType::kFloat32;
   std::vector<int64_t> shape;
-  const void* data = nullptr;  // aligned to its dtype
-  size_t size = 0;             // bytes
+  // Aligned to its dtype; in the memory-mapped file, and valid while the Checkpoint lives, unless
+  // `owner` holds it. Null: Checkpoint::Read computes it.
+  const void* data = nullptr;
+  size_t size = 0;  // bytes
+  std::shared_ptr<const void> owner;
+  // A quantised weight, which is [outputs, inputs] whatever order the model's class stores.
+  bool is_dequantized = false;
+};
+
+// A tensor as its file has it, of any type of safetensors; valid while the Checkpoint lives.
+struct StoredTensor {
+  std::string name;
+  std::string file;   // its path
+  std::string dtype;  // "F16", "I32"
+  std::vector<int64_t> shape;
+  std::span<const std::byte> bytes;  // not necessarily aligned
 };
 
 class Checkpoint {
@@ -36,7 +51,8 @@ class Checkpoint {
 
   // Maps every weight file and checks all of it (header length, offsets, overlaps, exact end,
   // dtype, shape), after `check` where there is one. Errors name the file, the tensor and the
-  // fault; without weights, what the folder holds instead.
+  // fault; without weights, what the folder holds instead. A quantised checkpoint (formats/) is
+  // read by its config.json; UNIMPLEMENTED naming the key of quantization_config.
   static absl::StatusOr<std::unique_ptr<Checkpoint>> Open(const CheckpointPath& folder,
                                                           const ConfigCheck& check = nullptr);
   // Of a folder that the operator names.
@@ -49,8 +65,18 @@ class Checkpoint {
   virtual const nlohmann::json& config() const = 0;              // config.json
   virtual const nlohmann::json& generation_config()
       const = 0;  // an empty object when there is none
-  // NOT_FOUND naming the tensor; UNIMPLEMENTED for a dtype that Beamline does not compute with.
+  // NOT_FOUND naming the tensor; UNIMPLEMENTED for a dtype that Beamline does not compute with. A
+  // quantised weight is found under the name that it has in other checkpoints, without data.
   virtual absl::StatusOr<CheckpointTensor> Find(std::string_view name) const = 0;
+  // The same with data: that of a quantised weight is dequantised here, and freed with the result.
+  // Errors name values that are out of range. Thread-safe.
+  virtual absl::StatusOr<CheckpointTensor> Read(std::string_view name) const { return Find(name); }
+  // A tensor that a file has, under its name there.
+  virtual absl::StatusOr<StoredTensor> FindStored(std::string_view name) const = 0;
+  // The quant_method of a quantised checkpoint; else empty.
+  virtual std::string weight_format() const { return ""; }
+  // The checkpoint with the tensors that its files have.
+  virtual const Checkpoint& stored() const { return *this; }
   // The tensor's values have been read: their pages need not stay in this process's memory, beside
   // what was made of them. Asked for again it is read again. Thread-safe.
   virtual void Release(const CheckpointTensor& tensor) const { static_cast<void>(tensor); }

@@ -113,6 +113,7 @@ ModelInfo Describe(const LoadedModel& model) {
   info.dtype = model.types.precision.compute;
   info.weight_dtype = model.info.weight_dtype;
   info.types_note = model.info.types_note;
+  info.weights_note = model.info.weights_note;
   info.cache_dtype = model.backend->CacheDType(model.types.precision);
   info.num_parameters = model.transformer->num_parameters();
   info.weight_bytes = model.transformer->weight_bytes();
@@ -284,6 +285,7 @@ void SetTypes(const Checkpoint& checkpoint, LoadedModel& model) {
   model.info.weight_dtype =
       model.types.keeps_stored ? StoredType(checkpoint) : model.types.precision.weights;
   model.info.types_note = TypesNote(model.options, checkpoint, model.on_gpu, *model.backend);
+  model.info.weights_note = WeightsNote(checkpoint);
 }
 
 // Of what all ranks together take, what this process does.

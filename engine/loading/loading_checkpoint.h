@@ -30,6 +30,17 @@ class LoadingCheckpoint final : public Checkpoint {
     if (tensor.ok() && progress_ != nullptr) progress_->Ask(name, tensor->size);
     return tensor;
   }
+  absl::StatusOr<CheckpointTensor> Read(std::string_view name) const override {
+    if (stop_ != nullptr && *stop_) return absl::CancelledError("the load was stopped");
+    auto tensor = checkpoint_.Read(name);
+    if (tensor.ok() && progress_ != nullptr) progress_->Ask(name, tensor->size);
+    return tensor;
+  }
+  absl::StatusOr<StoredTensor> FindStored(std::string_view name) const override {
+    return checkpoint_.FindStored(name);
+  }
+  std::string weight_format() const override { return checkpoint_.weight_format(); }
+  const Checkpoint& stored() const override { return checkpoint_.stored(); }
   void Release(const CheckpointTensor& tensor) const override { checkpoint_.Release(tensor); }
   bool Contains(std::string_view name) const override { return checkpoint_.Contains(name); }
   std::vector<std::string> TensorNames() const override { return checkpoint_.TensorNames(); }

@@ -82,6 +82,14 @@ ModelTypes TypesOf(const ModelOptions& options, const Checkpoint& checkpoint, bo
   return types;
 }
 
+std::string WeightsNote(const Checkpoint& checkpoint) {
+  if (checkpoint.weight_format().empty()) return "";
+  return fmt::format(
+      "weights are quantised ({}) and dequantised as they load; activations are not "
+      "quantised, whatever quantization_config says of them",
+      checkpoint.weight_format());
+}
+
 std::string TypesNote(const ModelOptions& options, const Checkpoint& checkpoint, bool on_gpu,
                       const ComputeDevice& device) {
   if (!IsOpen(options)) return "";

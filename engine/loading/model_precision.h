@@ -30,6 +30,9 @@ DType StoredType(const Checkpoint& checkpoint);
 // number is out of range.
 DType OwnType(const Checkpoint& checkpoint);
 
+// A sentence for the log of how quantised weights are read; empty for others.
+std::string WeightsNote(const Checkpoint& checkpoint);
+
 // A sentence for the log of what an open dtype has become on this device, and which dtype would be
 // faster there; empty where the settings say it all.
 std::string TypesNote(const ModelOptions& options, const Checkpoint& checkpoint, bool on_gpu,

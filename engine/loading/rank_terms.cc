@@ -30,9 +30,10 @@ class Fingerprint {
 };
 
 // From the beginning to the end, as many as reading a large checkpoint at every start allows.
-void AddSamples(const CheckpointTensor& tensor, Fingerprint& fingerprint) {
+void AddSamples(const StoredTensor& tensor, Fingerprint& fingerprint) {
   constexpr size_t kSamples = 8, kSampleBytes = 256;
-  const std::string_view bytes(static_cast<const char*>(tensor.data), tensor.size);
+  const std::string_view bytes(reinterpret_cast<const char*>(tensor.bytes.data()),
+                               tensor.bytes.size());
   if (bytes.size() <= kSamples * kSampleBytes) return fingerprint.Add(bytes);
   for (size_t i = 0; i < kSamples; ++i) {
     const size_t begin = (bytes.size() - kSampleBytes) / (kSamples - 1) * i;
@@ -50,11 +51,12 @@ void VisitReply(Message& message, Answer& reply) {
 uint64_t FingerprintOf(const Checkpoint& checkpoint) {
   Fingerprint fingerprint;
   fingerprint.Add(checkpoint.config().dump());
-  for (const std::string& name : checkpoint.TensorNames()) {
+  const Checkpoint& stored = checkpoint.stored();
+  for (const std::string& name : stored.TensorNames()) {
     fingerprint.Add(name);
-    const auto tensor = checkpoint.Find(name);
-    if (!tensor.ok()) continue;  // of a type that nobody computes with
-    fingerprint.Add(Name(tensor->dtype));
+    const auto tensor = stored.FindStored(name);
+    if (!tensor.ok()) continue;
+    fingerprint.Add(tensor->dtype);
     for (const int64_t size : tensor->shape) fingerprint.Add(fmt::format(",{}", size));
     AddSamples(*tensor, fingerprint);
   }

@@ -232,11 +232,6 @@ absl::Status CheckArchitectures(const nlohmann::json& config, const Family& fami
 absl::StatusOr<const Family*> ServedFamily(const nlohmann::json& object) {
   BEAMLINE_ASSIGN_OR_RETURN(const Family* const family, FindFamily(object));
   BEAMLINE_RETURN_IF_ERROR(CheckArchitectures(object, *family));
-  ConfigFields config(object, "config.json");
-  if (config.Has("quantization_config")) {
-    config.Fault("quantization_config", "quantised checkpoints are not supported");
-  }
-  BEAMLINE_RETURN_IF_ERROR(config.status());
   return family;
 }
 

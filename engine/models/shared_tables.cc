@@ -10,7 +10,7 @@ constexpr const char* kHead = "lm_head.weight";
 
 bool SameValues(const Checkpoint& checkpoint, const std::string& left, const std::string& right) {
   const auto a = checkpoint.Find(left), b = checkpoint.Find(right);
-  if (!a.ok() || !b.ok()) return false;
+  if (!a.ok() || !b.ok() || a->data == nullptr || b->data == nullptr) return false;
   return a->dtype == b->dtype && a->shape == b->shape && a->size == b->size &&
          std::memcmp(a->data, b->data, a->size) == 0;
 }

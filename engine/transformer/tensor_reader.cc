@@ -86,7 +86,7 @@ TensorReader::TensorReader(const Checkpoint& checkpoint, const Shard& shard,
 
 absl::StatusOr<CheckpointTensor> TensorReader::Find(const std::string& name,
                                                     std::vector<int64_t> shape) {
-  auto found = checkpoint_.Find(name);
+  auto found = keeps_ ? checkpoint_.Read(name) : checkpoint_.Find(name);
   if (absl::IsNotFound(found.status())) {
     return absl::NotFoundError(
         fmt::format("{}, which config.json calls for", std::string(found.status().message())));
@@ -266,13 +266,15 @@ absl::StatusOr<LinearWeights> TensorReader::Linear(const LinearNames& names,
   std::vector<CheckpointTensor> tensors;
   std::vector<HostMatrix> stored;
   for (size_t i = 0; i < part_sizes.size(); ++i) {
-    const int64_t rows = names.transposed ? in_features : part_sizes[i];
-    const int64_t cols = names.transposed ? part_sizes[i] : in_features;
+    const auto described = checkpoint_.Find(names.weights[i]);
+    const bool transposed = names.transposed && !(described.ok() && described->is_dequantized);
+    const int64_t rows = transposed ? in_features : part_sizes[i];
+    const int64_t cols = transposed ? part_sizes[i] : in_features;
     std::vector<int64_t> shape = {rows, cols};
     if (names.kernel_size > 0) shape = {rows, cols / names.kernel_size, names.kernel_size};
     BEAMLINE_ASSIGN_OR_RETURN(const CheckpointTensor found,
                               Find(names.weights[i], std::move(shape)));
-    stored.push_back({found.data, found.dtype, rows, cols, names.transposed});
+    stored.push_back({found.data, found.dtype, rows, cols, transposed});
     tensors.push_back(found);
   }
   const int64_t first_in = split == LinearSplit::kIn ? shard_.Begin(in_features) : 0;
@@ -281,7 +283,7 @@ absl::StatusOr<LinearWeights> TensorReader::Linear(const LinearNames& names,
   std::vector<HostMatrix> parts;
   for (const OutputRange& range : keeps_ ? ranges : std::vector<OutputRange>()) {
     const HostMatrix& from = stored[range.tensor];
-    parts.push_back(names.transposed
+    parts.push_back(from.transposed
                         ? Block(from, first_in, num_in, range.begin, range.size, copies)
                         : Block(from, range.begin, range.size, first_in, num_in, copies));
     if (scale.factor != 1.0f && range.tensor >= scale.first_part) {

@@ -157,6 +157,21 @@ INSTANTIATE_TEST_SUITE_P(OwnHeads, RandomDecodersTest,
                                            Decoder{"gpt2-3x6-own-head", 0, 59},
                                            Decoder{"marian-2x9-own-head", 53, 53, 52}),
                          NameOf);
+INSTANTIATE_TEST_SUITE_P(
+    Quantized, RandomDecodersTest,
+    ::testing::Values(
+        Decoder{"gpt2-4x16-gptq", 0, 67}, Decoder{"llama-4of2x16-awq", 0, 67},
+        Decoder{"llama-4of2x16-fbgemm", 0, 67}, Decoder{"llama-4of2x16-fp4", 0, 67},
+        Decoder{"llama-4of2x16-fp8", 0, 67}, Decoder{"llama-4of2x16-fp8-blocks", 0, 67},
+        Decoder{"llama-4of2x16-gptq", 0, 67}, Decoder{"llama-4of2x16-gptq3", 0, 67},
+        Decoder{"llama-4of2x16-gptq8", 0, 67}, Decoder{"llama-4of2x16-int8", 0, 67},
+        Decoder{"llama-4of2x16-mixed", 0, 67}, Decoder{"llama-4of2x16-modelopt", 0, 67},
+        Decoder{"llama-4of2x16-nf4", 0, 67}, Decoder{"llama-4of2x16-w4a16", 0, 67},
+        Decoder{"llama-4of2x16-w4a16-zeros", 0, 67}, Decoder{"llama-4of2x16-w8", 0, 67},
+        Decoder{"qwen3_moe-4of2x16-w4a16", 0, 67}, Decoder{"llama-4of2x16-awq", 0, 67, -1, 2},
+        Decoder{"llama-4of2x16-gptq", 0, 67, -1, 4},
+        Decoder{"qwen3_moe-4of2x16-w4a16", 0, 67, -1, 2}),
+    NameOf);
 INSTANTIATE_TEST_SUITE_P(BartLike, RandomDecodersTest,
                          ::testing::Values(Decoder{"bart-3x24", 131, 131, -1, 1, true},
                                            Decoder{"bart-1x40-bare", 97, 97},

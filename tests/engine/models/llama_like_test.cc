@@ -265,7 +265,6 @@ TEST(LlamaLikeTest, WhatIsNotServedIsNamed) {
       {types, "layer_types is [\"full_attention\",\"other\"]; 2 of \"full_attention\" and"},
       {sliding, "layer_types is [\"sliding_attention\"]; layer 0 attends to all here"},
       {{{"architectures", {"LlamaForQuestionAnswering"}}}, "served are LlamaForCausalLM"},
-      {{{"quantization_config", {{"quant_method", "awq"}}}}, "quantised checkpoints are not"},
   };
   for (const auto& [fields, message] : faults) {
     EXPECT_THAT(Error("llama", fields), HasSubstr(message)) << fields;

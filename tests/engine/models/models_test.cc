@@ -240,8 +240,6 @@ TEST(DescribeModelTest, NamesFieldsThatItDoesNotKnow) {
        "hidden_size is \"768\"; a whole number from 1 to"},
       {{{"model_type", "bert"}, {"hidden_size", 0}}, "hidden_size is 0; a whole number from 1"},
       {{{"model_type", "bert"}, {"layer_norm_eps", "x"}}, "layer_norm_eps is \"x\"; a finite"},
-      {{{"model_type", "bert"}, {"quantization_config", json::object()}},
-       "quantised checkpoints are not supported"},
       {{{"model_type", "roberta"}, {"max_position_embeddings", 2}},
        "it must exceed pad_token_id + 1"},
       {{{"model_type", "gpt2"}, {"add_cross_attention", true}}, "add_cross_attention is true"},

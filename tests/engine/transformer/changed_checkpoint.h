@@ -45,6 +45,9 @@ class ChangedCheckpoint : public Checkpoint {
     tensor->size = values.size() * sizeof(float);
     return tensor;
   }
+  absl::StatusOr<StoredTensor> FindStored(std::string_view name) const override {
+    return stored_->FindStored(name);
+  }
   bool Contains(std::string_view name) const override { return stored_->Contains(name); }
   std::vector<std::string> TensorNames() const override { return stored_->TensorNames(); }
 
