@@ -82,92 +82,93 @@ class InferenceServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def Generate(self, request, context):
-        """One prompt in, its finished sequences out. Past the call's deadline: DEADLINE_EXCEEDED.
+        """Computes the finished sequences of one prompt. Past the call's deadline: DEADLINE_EXCEEDED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GenerateStream(self, request, context):
-        """The same as it is written. Every message holds what became certain since the one before; nothing
-        is retracted. The last message has `end`. A stream that its deadline cuts ends with what there
-        is and FINISH_REASON_DEADLINE. A slow reader gets fewer, larger messages and loses nothing.
+        """Streams the answer as it is generated: each message has what became final since the last one,
+        and nothing is retracted. The last message has `end`. A stream that reaches its deadline ends
+        with what there is and FINISH_REASON_DEADLINE. A slow reader gets fewer, larger messages and
+        loses nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GenerateMany(self, request_iterator, context):
-        """Many requests over one stream, answered as they finish, each under its `request_id`, which must
-        not be empty nor that of a request still unanswered. An error answers that request alone. After
-        the client's last request the stream ends when all are answered; cancelling the call, or its
-        deadline, cancels what is unanswered. With many requests unanswered the server reads no further
-        until some are (its setting max_outstanding_per_stream), so read answers while you send.
+        """Answers many requests over one stream, in the order in which they finish. Each answer has its
+        request's `request_id`, which must not be empty nor that of a request still unanswered. An
+        error answers only its own request. After the client's last request, the stream ends when all
+        are answered. Cancelling the call, or its deadline, cancels the unanswered requests. At the
+        limit of unanswered requests (the server's setting max_outstanding_per_stream) the server stops
+        reading, so read answers while you send.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Encode(self, request, context):
-        """Texts in, embeddings out, in the order of the inputs.
+        """Returns the embeddings of texts, in the order of the inputs.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def EncodeMany(self, request_iterator, context):
-        """Many Encode requests over one stream, by the rules of GenerateMany.
+        """Answers many Encode requests over one stream, by the rules of GenerateMany.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Score(self, request, context):
-        """How likely the model finds given continuations of a prompt.
+        """Returns how likely the model finds given continuations of a prompt.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Tokenize(self, request, context):
-        """The model's own tokenizer.
+        """Splits a text into tokens with the model's own tokenizer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Detokenize(self, request, context):
-        """The text of ids, by the model's own tokenizer.
+        """Returns the text of token ids, decoded by the model's own tokenizer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Classify(self, request, context):
-        """Texts, or pairs of texts, in, the scores of a classifier's classes out, in the order of the
-        inputs.
+        """Scores the classes of texts, or of pairs of texts, in the order of the inputs.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Rerank(self, request, context):
-        """How well each document answers a query, by a classifier with one class (a cross-encoder).
+        """Scores how well each document answers a query. Uses a classifier with one class (a
+        cross-encoder) or a generative reranker.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ClassifyTokens(self, request, context):
-        """Texts in, the classes of their tokens out, or the entities that these make, in the order of the
-        inputs.
+        """Classifies the tokens of texts, or groups them into entities (NER), in the order of the inputs.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def FillMask(self, request, context):
-        """Texts with masked tokens in, what is likely in their places out, in the order of the inputs.
+        """Returns the likeliest tokens at the masks of texts, in the order of the inputs.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -46,49 +46,52 @@ class ModelsServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def ListModels(self, request, context):
-        """Every version of every model in every state: first those of the server's configuration, in its
-        order, then those loaded since.
+        """Lists every version of every model, in every state. The models of the server's configuration
+        come first, in its order, then those loaded since.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetModel(self, request, context):
-        """NOT_FOUND when there is no such model.
+        """Describes one model. NOT_FOUND if there is no such model.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def LoadModel(self, request, context):
-        """Loads a model, or a version of one, of the server's model folder, and answers when it is ready.
-        A model that is there with the same folder and settings is the answer; with others:
-        ALREADY_EXISTS. A second call while one loads waits for the same end; a client that goes away
-        ends no load. An error changes nothing and says why: INVALID_ARGUMENT (a field), NOT_FOUND (the
-        folder, or a file of it), FAILED_PRECONDITION (what the folder holds, or the device, does not
-        serve; or it is being unloaded), RESOURCE_EXHAUSTED (it needs more memory than is free),
-        UNAVAILABLE (the server is stopping). Only at the server's admin address (the settings
-        `admin_listen` and `model_root`); at the other one PERMISSION_DENIED, and UNIMPLEMENTED where
-        there is none.
+        """Loads a model, or a version of one, from the server's model folder, and answers when it is
+        ready. If it is already loaded with the same folder and settings, it is returned; with others
+        the call is ALREADY_EXISTS. A second call during loading waits for the same result. A client
+        that disconnects does not stop the load.
+
+        An error changes nothing and names its cause: INVALID_ARGUMENT (a field), NOT_FOUND (the
+        folder, or a file in it), FAILED_PRECONDITION (the folder's content or the device cannot be
+        served, or the model is being unloaded), RESOURCE_EXHAUSTED (not enough free memory),
+        UNAVAILABLE (the server is stopping).
+
+        Available only at the server's admin address (the settings `admin_listen` and `model_root`). At
+        the other address the call is PERMISSION_DENIED, or UNIMPLEMENTED if there is no admin address.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UnloadModel(self, request, context):
-        """Refuses new requests to a model, lets those that run finish, and answers when it is gone and
-        its memory given back. NOT_FOUND when it is not there, FAILED_PRECONDITION while it is loaded.
-        Where LoadModel is answered.
+        """Unloads a model: refuses new requests, lets running ones finish, frees its memory, then
+        answers. NOT_FOUND if it is not loaded, FAILED_PRECONDITION while it is loading. Available
+        where LoadModel is.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RestartReplica(self, request, context):
-        """Takes one replica of a model out, lets it finish what it has, loads it anew, and answers when it
-        is back; the model's other replicas answer meanwhile. NOT_FOUND when there is no such replica,
-        FAILED_PRECONDITION when it is the only one that can answer, and while it is restarted already;
-        when it cannot be loaded, the error is LoadModel's. Where LoadModel is answered.
+        """Restarts one replica of a model: drains it, reloads it, and answers when it is up. The model's
+        other replicas serve meanwhile. NOT_FOUND if there is no such replica. FAILED_PRECONDITION if
+        it is the only one that can answer, or is already restarting. If it cannot be loaded, the
+        errors are those of LoadModel. Available where LoadModel is.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
