@@ -34,12 +34,12 @@ struct LoadFlags {
   int32_t version = 0;                // 0: not given
 };
 
-// Of unload and restart.
+// Flags of unload and restart.
 struct LeaveFlags {
   std::string name;
   int32_t version = 0;
-  int32_t replica = 0;        // of restart
-  double grace_seconds = -1;  // below 0: the server's
+  int32_t replica = 0;        // restart only
+  double grace_seconds = -1;  // below 0: the server's default
 };
 
 template <typename Request>
@@ -54,15 +54,14 @@ void SetLeave(const LeaveFlags& flags, Request& request) {
       static_cast<int32_t>((flags.grace_seconds - seconds) * kNanos));
 }
 
-// The whole of `text` as any number of its type.
+// Parses the whole of `text` as a number in the type's range.
 template <typename Number>
 std::optional<Number> AnyNumber(const std::string& text) {
   using Limits = std::numeric_limits<Number>;
   return ParseNumber<Number>(text, Limits::lowest(), Limits::max());
 }
 
-// Sets the field from text; false when it is no value of its type. What a value may be the server
-// says.
+// Sets the field from text; false if the text has the wrong type. The server checks the range.
 bool SetField(const FieldDescriptor& field, const std::string& text, v1::ModelSettings& message) {
   const auto& reflection = *message.GetReflection();
   switch (field.cpp_type()) {
@@ -81,7 +80,7 @@ bool SetField(const FieldDescriptor& field, const std::string& text, v1::ModelSe
       reflection.SetBool(&message, &field, text == "true");
       return true;
     case FieldDescriptor::CPPTYPE_ENUM: {
-      if (text == "auto") return true;  // what a type is that is not set
+      if (text == "auto") return true;  // "auto" is the unset field
       std::string name = "DATA_TYPE_" + text;
       for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
       const auto* value = field.enum_type()->FindValueByName(name);

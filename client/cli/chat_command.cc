@@ -1,5 +1,5 @@
-// `beamline chat`: a conversation with a model that has a chat template, a line of standard input
-// for each turn.
+// `beamline chat`: a conversation with a model that has a chat template. Each line of standard
+// input is one user message.
 #include <unistd.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ constexpr std::string_view kCommandHelp =
     "//TEXT   says /TEXT\n";
 constexpr std::string_view kKeyHelp =
     "Up and Down bring earlier lines back, ^R searches them, Tab completes a command.\n";
-// A person is asked for the next turn with it, on standard error.
+// The prompt for the next line, on standard error if a person types the lines.
 constexpr std::string_view kInvitation = "> ";
 
 struct ChatOptions {
@@ -56,7 +56,7 @@ v1::ChatMessage Message(std::string role, std::string content) {
   return message;
 }
 
-// What the conversation begins with, and begins with anew after a reset.
+// The first messages of the conversation, which /reset restores.
 absl::StatusOr<v1::Chat> Beginning(const ChatOptions& options) {
   v1::Chat chat;
   if (!options.generate.chat_file.empty()) {
@@ -77,7 +77,7 @@ absl::StatusOr<v1::Chat> Beginning(const ChatOptions& options) {
 
 class Conversation {
  public:
-  // is_edited: the lines are those of a LineEditor.
+  // is_edited: the lines come from a LineEditor.
   Conversation(const Session& session, const ChatOptions& options, v1::Chat beginning,
                bool is_edited)
       : session_(session),
@@ -87,7 +87,7 @@ class Conversation {
     options_.chat = beginning_;
   }
 
-  // A turn, or a command, of one line.
+  // Handles one line: a user message or a command.
   absl::Status Take(const std::string& line) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) return absl::OkStatus();
     if (line.front() != '/') return Say(line);
@@ -119,7 +119,7 @@ class Conversation {
  private:
   void Forget() { options_.chat->mutable_messages()->RemoveLast(); }
 
-  // An answer that fails is no part of the conversation, and neither is what it should answer.
+  // If the answer fails, neither it nor the user's message stays in the conversation.
   absl::Status Say(const std::string& text) {
     if (absl::Status status = CheckText(text); !status.ok()) return status;
     *options_.chat->add_messages() = Message("user", text);
@@ -155,13 +155,13 @@ class Conversation {
   }
 
   const Session& session_;
-  GenerateOptions options_;  // whose chat is the conversation
+  GenerateOptions options_;  // `chat` holds the conversation so far
   const v1::Chat beginning_;
   const bool is_edited_;
   bool has_ended_ = false;
 };
 
-// Lines that are edited, until their end or /quit. Errors are told as they come.
+// Reads lines with the line editor until the input ends or /quit. Prints errors as they occur.
 absl::Status ConverseByEditor(const Session& session, const std::string& history_file,
                               Conversation& conversation) {
   auto editor = LineEditor::Open(
@@ -183,7 +183,7 @@ absl::Status ConverseByEditor(const Session& session, const std::string& history
   return (*editor)->SaveHistory();
 }
 
-// Lines of a file, a pipe, or a terminal that cannot be drawn on.
+// Reads lines from a file, a pipe, or a terminal without line editing.
 absl::Status ConverseByLines(const Session& session, Conversation& conversation) {
   LineSource lines(session.console);
   const bool asks = lines.is_terminal() && session.console.err_is_terminal;
@@ -207,7 +207,7 @@ absl::Status ConverseByLines(const Session& session, Conversation& conversation)
   }
   if (asks && !conversation.has_ended()) session.console.err << std::endl;
   if (!lines.error().ok()) return lines.error();
-  // Who writes the lines has seen what failed.
+  // A person who types the lines has already seen the errors.
   return asks ? absl::OkStatus() : LinesFailed(num_failed, lines.num_lines(), first_error);
 }
 

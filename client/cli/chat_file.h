@@ -1,4 +1,4 @@
-// A conversation in a JSON file, as --chat takes it.
+// Reads a conversation from a JSON file, for --chat.
 #pragma once
 
 #include <string>
@@ -8,9 +8,10 @@
 
 namespace beamline::cli {
 
-// A list of messages, or an object with "messages" and, if need be, "tools", "documents",
-// "template_options", "add_generation_prompt" and "template". Messages have a "role" and what else
-// the model's chat template reads of them. INVALID_ARGUMENT naming the file and the fault.
+// The file has a list of messages, or an object with "messages" and optionally "tools",
+// "documents", "template_options", "add_generation_prompt" and "template". A message has a "role"
+// and other members that the model's chat template reads. INVALID_ARGUMENT naming the file and the
+// fault.
 absl::StatusOr<v1::Chat> ReadChatFile(const std::string& path);
 
 }  // namespace beamline::cli

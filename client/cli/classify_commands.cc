@@ -1,5 +1,5 @@
 // `beamline classify`, `beamline rerank` and `beamline classify-tokens`: scores of a classifier's
-// classes, of documents, and of the classes of tokens.
+// classes, of documents, and of tokens' classes.
 #include <algorithm>
 #include <cctype>
 #include <memory>
@@ -23,8 +23,8 @@ namespace {
 constexpr size_t kTextWidth = 60;
 
 struct ClassifyOptions {
-  std::string query;               // of rerank
-  std::vector<std::string> texts;  // of rerank the documents
+  std::string query;               // rerank only
+  std::vector<std::string> texts;  // for rerank the documents
   std::string model;
   std::string function;
   std::string truncate;
@@ -48,7 +48,7 @@ std::string UpperCase(std::string text) {
   return text;
 }
 
-// What both requests have.
+// Sets the fields that both requests have.
 template <typename Request>
 void SetCommon(const ClassifyOptions& o, Request& request) {
   request.set_model(o.model);
@@ -63,7 +63,7 @@ void SetCommon(const ClassifyOptions& o, Request& request) {
   if (o.top) request.set_top(*o.top);
 }
 
-// The command line's texts, or the lines that stand for them.
+// The texts of the command line, or the lines of standard input.
 absl::StatusOr<std::vector<std::string>> Texts(const Session& session,
                                                const std::vector<std::string>& texts) {
   const auto lines = OpenLines(texts, "", session.console);

@@ -54,7 +54,7 @@ void PrintError(const Console& console, const GlobalOptions& options, std::strin
 
 int FailUsage(const Console& console, const GlobalOptions& options, std::string_view message) {
   constexpr std::string_view kHint = " (see 'beamline --help')";
-  constexpr size_t kRoom = kHint.size() + 20;  // of the hint and what stands in front
+  constexpr size_t kRoom = kHint.size() + 20;  // for the hint and the text before it
   PrintError(console, options,
              fmt::format("{}{}", Shorten(message, kMaxErrorLineBytes - kRoom), kHint));
   return 2;
@@ -90,7 +90,7 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
       ->default_str("auto");
 }
 
-// Messages of the contract hold UTF-8 alone.
+// Strings in protobuf messages must be UTF-8.
 absl::Status CheckArguments(int argc, const char* const* argv) {
   for (int i = 1; i < argc; ++i) {
     if (IsValidUtf8(argv[i])) continue;
@@ -146,8 +146,7 @@ int Run(int argc, const char* const* argv, const Console& console) {
   GlobalOptions options;
   Command command;
   AddGlobalOptions(app, options);
-  // Options of all commands may stand after the command too; commands inherit this when they are
-  // added.
+  // Global options may also come after the command. Commands inherit this when they are added.
   app.fallthrough();
   AddGenerateCommands(app, command);
   AddChatCommand(app, command);

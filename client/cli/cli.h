@@ -1,4 +1,4 @@
-// The `beamline` command line: each command is one file here.
+// The `beamline` command line. Each command has a file here.
 #pragma once
 
 #include <cstdint>
@@ -26,22 +26,22 @@ struct Console {
   bool err_is_terminal = false;
 };
 
-// Options of every command.
+// Options of all commands.
 struct GlobalOptions {
   std::string address = "127.0.0.1:50051";
   ConnectionFlags connection;
-  double timeout_seconds = 60.0;  // 0: none
+  double timeout_seconds = 60.0;  // 0: no timeout
   OutputFormat output = OutputFormat::kTable;
   ColorMode color = ColorMode::kAuto;
 
   CallOptions call() const {
-    // Rounded up: zero would be no limit.
+    // Rounded up, because zero would mean no limit.
     return {std::chrono::ceil<std::chrono::milliseconds>(
         std::chrono::duration<double>(timeout_seconds))};
   }
 };
 
-// What a command works with.
+// What a command gets to run.
 struct Session {
   Client& client;
   const Console& console;
@@ -51,7 +51,7 @@ struct Session {
 
 using Command = std::function<absl::Status(const Session&)>;
 
-// Each adds its subcommands to `app`; the one that is given sets `chosen`.
+// Each adds its subcommands to `app`. The subcommand that is given sets `chosen`.
 void AddGenerateCommands(CLI::App& app, Command& chosen);
 void AddChatCommand(CLI::App& app, Command& chosen);
 void AddEncodeCommand(CLI::App& app, Command& chosen);
@@ -63,31 +63,31 @@ void AddModelCommands(CLI::App& app, Command& chosen);
 void AddAdminCommands(CLI::App& app, Command& chosen);
 void AddTopCommand(CLI::App& app, Command& chosen);
 
-// Runs the whole program. Returns the exit status: 0, 1 after an error of the call (one line on
-// err, "beamline: CODE: message") or where the system has no room for a client, 2 for a wrong
-// command line. After a failed write to `out`, of which the owner of the stream tells, 1.
+// Runs the whole program. Returns the exit status: 0; 1 after an error of the call (one line on
+// err, "beamline: CODE: message"), if the system's limits are too low for a client, or after a
+// failed write to `out`; 2 for a wrong command line. The owner of `out` reports the failed write.
 int Run(int argc, const char* const* argv, const Console& console);
 
-// A switch with a negation, "--x,!--no-x"; `value` stays empty when neither is given. (CLI11's own
-// flags set an optional<bool> to false then.)
+// Adds a switch with a negation, "--x,!--no-x". `value` stays empty if neither is given. (CLI11's
+// own flags would set an optional<bool> to false.)
 CLI::Option* AddSwitch(CLI::App& command, const std::string& names, std::optional<bool>& value,
                        const std::string& help);
 
-// "(NOTE)" on standard error: figures of an answer, which are no part of it.
+// Prints "(NOTE)" on standard error, for figures that are not part of the answer.
 void PrintNote(const Session& session, std::string_view note);
 
-// The error of a wrong command line that only the command itself can see: exit status 2.
+// A command-line error that only the command itself can detect: exit status 2.
 absl::Status UsageError(std::string_view message);
 
-// All that is known of a model, as a table and as a row of CSV.
+// Print all facts about a model, as a table or as a CSV row.
 void PrintModel(const v1::Model& model, const Session& session);
 void PrintModelRow(const v1::Model& model, Output& output);
 
 enum class Input : uint8_t { kText, kChat };
 
-// The model of a task for a command line that names none: the only one, or of several the only one
-// with a chat template for a conversation, the only one without for a text. Empty when there is no
-// such one: the server's answer then lists the models.
+// The default model of a task: the only model of the task. If there are several: the only one with
+// a chat template for a conversation, or the only one without for a text. Empty if there is no such
+// model; the server's error then lists the models.
 absl::StatusOr<std::string> DefaultModel(const Session& session, v1::Task task, Input input);
 
 }  // namespace beamline::cli

@@ -1,4 +1,4 @@
-// `beamline encode`: embeddings of texts, and how similar they are.
+// `beamline encode`: embeddings of texts and their similarities.
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -28,7 +28,7 @@ constexpr size_t kShownTextBytes = 40;
 
 struct EncodeOptions {
   std::vector<std::string> texts;
-  std::string file;  // texts, one a line, all in one stream
+  std::string file;  // a file of texts, one per line, sent over one stream
   std::string model;
   std::string pooling;
   std::string truncate;
@@ -76,7 +76,7 @@ v1::EncodeRequest MakeRequest(const EncodeOptions& o, const std::vector<std::str
   return request;
 }
 
-// Cosine; 0 when one vector is zero.
+// Cosine similarity; 0 if a vector is zero.
 double Similarity(std::span<const float> a, std::span<const float> b) {
   double dot = 0, a_squared = 0, b_squared = 0;
   for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
@@ -96,7 +96,7 @@ std::string FirstValues(const v1::Embedding& embedding) {
   return values + (embedding.values_size() > kShownValues ? " ..." : "");
 }
 
-// A row for each vector.
+// One row per vector.
 constexpr std::string_view kVectorColumns[] = {"input",      "vector", "tokens",
                                                "dimensions", "values", "error"};
 
@@ -150,7 +150,7 @@ void Print(const v1::EncodeResponse& response, const std::vector<std::string>& t
                                  FormatDuration(response.timing().total())));
 }
 
-// One request and one line for each text.
+// Sends one request per line and prints one line per answer.
 absl::Status RunMany(const Session& session, const EncodeOptions& options, LineSource& lines) {
   OrderedAnswers<v1::EncodeResponse, v1::EncodeManyResponse> answers(
       session, {[&session](const v1::EncodeResponse& response) {

@@ -1,4 +1,4 @@
-// `beamline fill-mask`: what is likely in place of masked tokens.
+// `beamline fill-mask`: the likeliest tokens at masks.
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,7 +25,7 @@ struct FillMaskOptions {
   std::optional<int32_t> top;
 };
 
-// The command line's texts, or the lines that stand for them.
+// Uses the texts of the command line, or the lines of standard input.
 absl::StatusOr<v1::FillMaskRequest> MakeFillMaskRequest(const Session& session,
                                                         const FillMaskOptions& o) {
   std::vector<std::string> texts = o.texts;
@@ -51,7 +51,7 @@ absl::StatusOr<v1::FillMaskRequest> MakeFillMaskRequest(const Session& session,
 
 constexpr std::string_view kFillColumns[] = {"input", "mask", "id", "token", "score", "sequence"};
 
-// [rows, columns] as above.
+// Rows with the columns above.
 std::vector<std::vector<std::string>> FillRows(const v1::FillMaskResponse& response) {
   std::vector<std::vector<std::string>> rows;
   for (int i = 0; i < response.texts_size(); ++i) {

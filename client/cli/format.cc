@@ -10,7 +10,7 @@
 namespace beamline::cli {
 namespace {
 
-// "15.9 MiB" without its unit; anything else as it is.
+// "15.9" of "15.9 MiB"; other text is unchanged.
 std::string_view WithoutUnit(std::string_view text) {
   for (const std::string_view unit : {" B", " KiB", " MiB", " GiB"}) {
     if (text.ends_with(unit)) return text.substr(0, text.size() - unit.size());
@@ -26,7 +26,8 @@ bool LooksLikeNumber(std::string_view text) {
   });
 }
 
-// `otherwise` for a message that cannot be written as JSON: a detail of a kind that is not known.
+// Returns `otherwise` if the message cannot be written as JSON, because the type of a detail is not
+// known.
 std::string ToJsonOr(const google::protobuf::Message& message, std::string_view otherwise) {
   google::protobuf::util::JsonPrintOptions options;
   options.always_print_primitive_fields = true;
@@ -130,7 +131,7 @@ std::string FormatTable(const std::vector<std::vector<std::string>>& rows, const
     for (size_t i = 0; i < row.size(); ++i) {
       const std::string padding(widths[i] - ShownWidth(row[i]), ' ');
       line += (i == 0 ? "" : "  ");
-      // The head of sizes, which are wide, stands above them.
+      // Headers of size columns are right-aligned like the sizes.
       const bool is_of_sizes = &row == &rows.front() && rows.size() > 1 && i < rows[1].size() &&
                                WithoutUnit(rows[1][i]) != rows[1][i];
       line += LooksLikeNumber(row[i]) || is_of_sizes ? padding + row[i] : row[i] + padding;

@@ -1,4 +1,4 @@
-// How answers look on a terminal.
+// Formats answers for a terminal.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,10 @@
 
 namespace beamline::cli {
 
-// One line of JSON with the contract's field names, absent and zero fields included.
+// One line of JSON with the proto field names, including unset and zero fields.
 std::string ToJson(const google::protobuf::Message& message);
 
-// The error as the contract's streams have it, with the details that the server gave where they
-// are of kinds that are known here.
+// The error as a google.rpc.Status. Keeps the server's details if their types are known here.
 google::rpc::Status ToProto(const absl::Status& status);
 std::string ErrorJson(const absl::Status& status);
 
@@ -39,8 +38,8 @@ std::string FormatFinish(v1::FinishReason reason);
 std::string SummaryLine(const v1::Usage& usage, const v1::Timing& timing,
                         const std::vector<v1::FinishReason>& reasons);
 
-// Rows with their columns aligned, two spaces apart; the first row is the head. Widths count
-// characters, not bytes, and no styles. Numbers go to the right.
+// Aligns the columns of rows, two spaces apart; the first row is the header. Widths count visible
+// characters, not bytes or style codes. Numbers are right-aligned.
 std::string FormatTable(const std::vector<std::vector<std::string>>& rows,
                         const Style& style = Style());
 

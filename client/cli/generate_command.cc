@@ -1,4 +1,4 @@
-// `beamline generate` and `beamline translate`: the same RPCs, another default model.
+// `beamline generate` and `beamline translate`: the same RPCs with different default models.
 #include <memory>
 #include <string>
 #include <utility>
@@ -46,13 +46,13 @@ void PrintSequences(const v1::GenerateResponse& response, const Console& console
   console.out.flush();
 }
 
-// A row for each sequence.
+// One row per sequence.
 constexpr std::string_view kSequenceColumns[] = {
     "input",         "sequence", "text",          "score",         "finish_reason",
     "ids",           "logprobs", "prompt_tokens", "cached_tokens", "generated_tokens",
     "first_token_s", "total_s",  "error"};
 
-// To the nanosecond.
+// Nine significant digits.
 std::string SecondsText(const google::protobuf::Duration& duration) {
   return fmt::format("{:.9g}", Seconds(duration));
 }
@@ -79,7 +79,7 @@ void PrintRows(size_t number, const v1::GenerateResponse& response, Output& outp
   }
 }
 
-// What a stream and a table of CSV cannot show.
+// Refuses options whose output CSV cannot show.
 absl::Status CheckOutput(const GenerateOptions& options, const Output& output) {
   if (!output.is_csv()) return absl::OkStatus();
   for (const auto& [name, is_given] :
@@ -110,7 +110,7 @@ absl::Status RunUnary(const Session& session, size_t number, const v1::GenerateR
   return absl::OkStatus();
 }
 
-// Text that came before an error is left as it is, without the end of its line.
+// If an error follows, the text printed so far stays, without a line end.
 absl::Status RunStream(const Session& session, const v1::GenerateRequest& request) {
   const Console& console = session.console;
   const auto on_message = [&](const v1::GenerateStreamResponse& message) {
@@ -131,7 +131,7 @@ absl::Status RunStream(const Session& session, const v1::GenerateRequest& reques
   return absl::OkStatus();
 }
 
-// All lines over one stream, as they come.
+// Sends all lines over one stream as they arrive.
 absl::Status RunMany(const Session& session, const GenerateOptions& options, LineSource& lines) {
   int64_t generated_tokens = 0;
   OrderedAnswers<v1::GenerateResponse, v1::GenerateManyResponse> answers(
@@ -171,11 +171,11 @@ absl::Status RunGenerate(const Session& session, GenerateOptions options, v1::Ta
     auto chat = ReadChatFile(options.chat_file);
     if (!chat.ok()) return chat.status();
     options.chat = *std::move(chat);
-    options.texts = {""};  // which the conversation stands for
+    options.texts = {""};  // one request, whose prompt is the conversation
   }
   const auto lines = OpenLines(options.texts, options.file, session.console);
   if (!lines.ok()) return lines.status();
-  // What is wrong with the options is wrong for every text.
+  // Wrong options fail once, before any line is read.
   if (const auto request = MakeRequest(options, ""); !request.ok()) return request.status();
   if (options.model.empty()) {
     auto model =
@@ -183,7 +183,7 @@ absl::Status RunGenerate(const Session& session, GenerateOptions options, v1::Ta
     if (!model.ok()) return model.status();
     options.model = *std::move(model);
   }
-  // Several sequences, or logprobs, cannot be told apart in a stream of text.
+  // A text stream cannot show several sequences or logprobs.
   const bool plain_text = !options.num_sequences.has_value() && !options.logprobs.has_value() &&
                           !options.prompt_logprobs.has_value();
   const bool stream = options.stream.value_or(session.console.out_is_terminal && plain_text &&

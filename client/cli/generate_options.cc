@@ -137,7 +137,7 @@ void SetBeam(const GenerateOptions& o, v1::Beam& beam) {
   if (o.early_stopping == "exhaustive") beam.set_early_stopping(v1::EARLY_STOPPING_EXHAUSTIVE);
 }
 
-// Each value of a repeatable option, one id.
+// Parses each value of a repeatable option as one id.
 absl::Status AddIds(std::string_view option, const std::vector<std::string>& values,
                     google::protobuf::RepeatedField<int32_t>& ids) {
   for (const std::string& value : values) {

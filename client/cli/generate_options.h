@@ -1,4 +1,4 @@
-// The options of `generate` and `translate`, and the request that they make.
+// Options of `generate` and `translate`, and the request that they make.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace beamline::cli {
 
-// Absent: not given, so the model's own default.
+// Options that are not given use the model's defaults.
 struct GenerateOptions {
   std::vector<std::string> texts;
   std::string model;
   bool ids = false;  // the texts are token ids
-  std::string file;  // prompts, one a line, all in one stream
+  std::string file;  // a file of prompts, one per line, sent over one stream
   std::string chat_file;
-  std::optional<v1::Chat> chat;  // instead of texts; what chat_file holds
+  std::optional<v1::Chat> chat;  // the content of chat_file; replaces texts
   std::string target_prefix;
   std::string source_language, target_language;
   // Decoding.
@@ -54,14 +54,14 @@ struct GenerateOptions {
 
 void AddGenerateOptions(CLI::App& command, GenerateOptions& options);
 
-// A UsageError when options contradict each other or a text is not a list of ids.
+// UsageError if options contradict each other or a text is not a list of ids.
 absl::StatusOr<v1::GenerateRequest> MakeRequest(const GenerateOptions& options,
                                                 const std::string& text);
 
-// INVALID_ARGUMENT for a text that is not UTF-8, which no message can hold.
+// INVALID_ARGUMENT if the text is not UTF-8, because protobuf strings must be.
 absl::Status CheckText(const std::string& text);
 
-// A text, or the ids that it lists.
+// Sets the prompt to the text, or to the ids that it lists.
 absl::Status SetPrompt(bool ids, const std::string& text, v1::Prompt& prompt);
 
 // "12 34 56", commas allowed.

@@ -25,10 +25,10 @@
 namespace beamline::cli {
 namespace {
 
-constexpr int kMostLines = 1000;  // of the history
+constexpr int kMostLines = 1000;  // in the history
 constexpr std::string_view kTabCommand = "complete-command";
 
-// Texts are UTF-8 whatever the locale says, and libedit reads characters by the locale.
+// Texts are UTF-8 in any locale, but libedit decodes characters by the locale.
 void UseUtf8() {
   setlocale(LC_CTYPE, "");
   if (std::string_view(nl_langinfo(CODESET)) != "UTF-8") setlocale(LC_CTYPE, "C.UTF-8");
@@ -39,7 +39,7 @@ std::string_view ValueOf(const char* name) {
   return value == nullptr ? std::string_view() : value;
 }
 
-// A stream of its own, so that closing it leaves the descriptor open.
+// A duplicate of the descriptor, so that closing the stream leaves the original open.
 std::FILE* OpenStream(int descriptor, const char* mode) {
   const int own = fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
   if (own < 0) return nullptr;
@@ -53,7 +53,7 @@ std::FILE* OpenStream(int descriptor, const char* mode) {
 bool CanEditLines() {
   const std::string_view terminal = ValueOf("TERM");
   if (terminal.empty() || terminal == "dumb" || terminal.find('/') != terminal.npos) return false;
-  // libedit says so on the terminal where it finds no description, as in an image without any.
+  // Without a terminfo entry libedit prints a warning on the terminal, as in minimal images.
   const std::string entry = fmt::format("{}/{}", terminal.front(), terminal);
   std::vector<std::string> folders = {std::string(ValueOf("TERMINFO")),
                                       fmt::format("{}/.terminfo", ValueOf("HOME")), "/etc/terminfo",
@@ -71,8 +71,8 @@ bool CanEditLines() {
 
 namespace {
 
-// The terminal as it was, for signals that end or stop the process while a line is edited.
-// (libedit's own handling sends them on to the whole process group.)
+// The original terminal settings, for signals that end or stop the process during editing.
+// (libedit's own handling sends the signal to the whole process group.)
 int kept_descriptor = -1;
 termios kept_settings;
 
@@ -83,8 +83,8 @@ void SetHandler(int signal, void (*handler)(int)) {
   sigaction(signal, &action, nullptr);
 }
 
-// As if the signal had not been caught, but for the terminal. Calls what may be called in a
-// handler.
+// Restores the terminal, then acts as if the signal had not been caught. Calls only
+// async-signal-safe functions.
 void RestoreAndRaise(int signal) {
   const int error = errno;
   termios edited;
@@ -95,7 +95,8 @@ void RestoreAndRaise(int signal) {
   sigset_t only;
   sigemptyset(&only);
   sigaddset(&only, signal);
-  sigprocmask(SIG_UNBLOCK, &only, nullptr);  // here it ends, or stops and goes on later
+  sigprocmask(SIG_UNBLOCK, &only,
+              nullptr);  // ends the process here, or stops it until it is continued
   SetHandler(signal, &RestoreAndRaise);
   if (has_edited) tcsetattr(kept_descriptor, TCSANOW, &edited);
   errno = error;
@@ -108,7 +109,7 @@ class KeptTerminal {
     if (tcgetattr(descriptor, &kept_settings) != 0) return;
     for (size_t i = 0; i < kSignals.size(); ++i) {
       sigaction(kSignals[i], nullptr, &before_[i]);
-      // What the caller has ignored stays so.
+      // Signals that the caller ignores stay ignored.
       if (before_[i].sa_handler != SIG_IGN) SetHandler(kSignals[i], &RestoreAndRaise);
     }
     is_kept_ = true;
@@ -161,7 +162,7 @@ class LineEditor::Session {
     el_set(editor_, EL_ADDFN, kTabCommand.data(), "completes a command", &CompleteCommand);
     el_set(editor_, EL_BIND, "^I", kTabCommand.data(), nullptr);
     el_set(editor_, EL_BIND, "^R", "em-inc-search-prev", nullptr);
-    el_source(editor_, nullptr);  // the user's own bindings; there need not be any
+    el_source(editor_, nullptr);  // the user's own bindings, if any
     return LoadHistory();
   }
 
@@ -185,7 +186,7 @@ class LineEditor::Session {
   absl::Status SaveHistory() {
     const std::string& path = options_.history_file;
     if (path.empty()) return absl::OkStatus();
-    // Made here: libedit would let others read what was said.
+    // Created here with mode 0600; libedit would make it readable for others.
     const int made = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (made < 0) return Fault("cannot be written", errno);
     close(made);
@@ -213,7 +214,7 @@ class LineEditor::Session {
     if (path.empty() || (!std::filesystem::exists(path, error) && !error)) return absl::OkStatus();
     HistEvent event;
     errno = 0;
-    // An empty file is one that was made and not yet written.
+    // An empty file was created but never written.
     const bool is_empty = std::filesystem::file_size(path, error) == 0 && !error;
     if (!error && (is_empty || history(history_, &event, H_LOAD, path.c_str()) >= 0)) {
       return absl::OkStatus();
@@ -232,8 +233,7 @@ class LineEditor::Session {
 
   static char* Prompt(EditLine* editor) { return Of(editor).options_.prompt.data(); }
 
-  // Completes the line before the cursor by what all of the completions that begin with it have in
-  // common.
+  // Completes the text before the cursor to the longest common prefix of all matching completions.
   static unsigned char CompleteCommand(EditLine* editor, int) {
     const LineInfo* const line = el_line(editor);
     const std::string_view so_far(line->buffer, static_cast<size_t>(line->cursor - line->buffer));

@@ -1,5 +1,5 @@
-// Lines that a person edits on a terminal: cursor keys, history and search, by libedit, which reads
-// ~/.editrc as it does for every program.
+// Line editing on a terminal: cursor keys, history and search. Uses libedit, which reads ~/.editrc
+// as in every program.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace beamline::cli {
 
-// Whether the terminal of this process can be drawn on: TERM is not dumb, and terminfo knows it.
+// Whether TERM names a terminal that libedit can control: not "dumb", and with a terminfo entry.
 bool CanEditLines();
 
 class LineEditor {
@@ -21,20 +21,20 @@ class LineEditor {
     int in = -1;   // descriptor of a terminal
     int out = -1;  // likewise; prompts and the edited line are written to it
     std::string prompt;
-    std::vector<std::string> completions;  // that Tab completes at the beginning of a line
-    std::string history_file;              // read now, and written by SaveHistory; empty: none
+    std::vector<std::string> completions;  // Tab completes these at the start of a line
+    std::string history_file;              // loaded by Open, written by SaveHistory; empty: none
   };
 
-  // INVALID_ARGUMENT where the history file is no such file. UNAVAILABLE where libedit has no room.
+  // INVALID_ARGUMENT if the file is not a history file; UNAVAILABLE if libedit has no memory.
   static absl::StatusOr<std::unique_ptr<LineEditor>> Open(Options options);
   ~LineEditor();
   LineEditor(const LineEditor&) = delete;
   LineEditor& operator=(const LineEditor&) = delete;
 
-  // The next line, without its end; nullopt at the end of the input. A signal that ends the process
-  // leaves the terminal as it was.
+  // The next line, without its line end; nullopt at the end of the input. A signal that ends the
+  // process restores the terminal first.
   std::optional<std::string> Next();
-  // Writes the lines to the history file, which only its owner may read.
+  // Writes the history file, which only its owner can read.
   absl::Status SaveHistory();
 
  private:

@@ -99,7 +99,7 @@ absl::Status LinesFailed(size_t num_failed, size_t num_lines, const absl::Status
 
 namespace {
 
-// What stands in the place of the answer to a line that failed.
+// Prints what replaces the answer of a failed line.
 void PrintLineInPlace(const Session& session, Columns columns, size_t number,
                       const absl::Status& status) {
   Output& output = session.output;
@@ -108,7 +108,7 @@ void PrintLineInPlace(const Session& session, Columns columns, size_t number,
   } else if (output.is_csv()) {
     output.CsvError(columns, number, status);
   } else {
-    fmt::print(session.console.out, "\n");  // the lines after it keep their places
+    fmt::print(session.console.out, "\n");  // an empty line keeps the numbering of later lines
   }
   output.NoteTold();
 }

@@ -1,5 +1,5 @@
-// Texts that come as lines, of a file or of standard input: each is a request of its own and gets
-// an answer, or an error under its number, in its place.
+// Texts that come as lines of a file or of standard input. Each line is a request of its own. Its
+// answer, or an error with its line number, is printed in its place.
 #pragma once
 
 #include <atomic>
@@ -23,19 +23,18 @@ class LineSource {
 
   // Waits a moment for the next line. kEnd after the last line, an error or Stop.
   Client::Next Next(std::string& line);
-  // Ends the lines early. Any thread.
+  // Stops before the last line. Callable on any thread.
   void Stop() { stopped_ = true; }
 
   size_t num_lines() const { return num_lines_; }
-  // Of the lines so far and of all of them; 0: not known. Any thread.
+  // Bytes of the lines so far, and of the whole input; 0: unknown. Callable on any thread.
   size_t num_bytes_so_far() const { return num_bytes_so_far_; }
   size_t num_bytes() const { return num_bytes_; }
-  // Whether a person writes them.
+  // Whether the lines are typed on a terminal.
   bool is_terminal() const { return is_terminal_; }
-  // What is wrong with the source as a whole: it cannot be read, or has no line. To be asked at the
-  // end.
+  // The source's fault, if any: it cannot be read, or has no lines. Valid after the last line.
   absl::Status status() const;
-  // That it cannot be read; OK at the end of the lines, of none too.
+  // The read error; OK at the end of the input, even if it has no lines.
   const absl::Status& error() const { return error_; }
 
  private:
@@ -50,24 +49,24 @@ class LineSource {
   absl::Status error_;
 };
 
-// The lines that the texts and the --file of a command line mean, null when they are the texts
-// themselves. No text, and "-" for text or file, is standard input. Texts and --file together are a
-// UsageError.
+// Opens the lines that the texts and --file of a command line select; null if the texts themselves
+// are the input. No text, or "-" as text or file, selects standard input. UsageError if texts and
+// --file are both given.
 absl::StatusOr<std::unique_ptr<LineSource>> OpenLines(const std::vector<std::string>& texts,
                                                       const std::string& file,
                                                       const Console& console);
 
-// All lines, to the end.
+// Reads all lines.
 absl::StatusOr<std::vector<std::string>> ReadAllLines(LineSource& lines);
 
 // "line 3: CODE: message" on standard error.
 void PrintLineError(const Console& console, size_t number, const absl::Status& status);
 
-// The error that tells how many of the lines failed, with the first one's code; OK when none did.
+// The error that counts the failed lines, with the code of the first one; OK if none failed.
 absl::Status LinesFailed(size_t num_failed, size_t num_lines, const absl::Status& first_error);
 
-// Answers the lines one after the other. The one that fails has an empty line for its answer, or
-// its error as JSON or as a row of CSV.
+// Answers the lines one by one. A failed line gets an empty line, or its error as JSON or as a CSV
+// row, in place of its answer.
 absl::Status ForEachLine(const Session& session, LineSource& lines, Columns columns,
                          const std::function<absl::Status(const std::string&)>& answer);
 

@@ -46,7 +46,7 @@ void PrintList(const v1::ListModelsResponse& response, const Session& session) {
                              FormatCount(model.num_parameters()), TypeName(model.data_type()),
                              FormatCount(model.max_input_tokens()), model.replicas(0).device()});
     }
-    row.resize(rows[0].size());  // nothing more is known of what is not loaded
+    row.resize(rows[0].size());  // other facts are unknown until it is loaded
     rows.push_back(std::move(row));
   }
   console.out << FormatTable(rows, style);
@@ -56,7 +56,7 @@ void PrintList(const v1::ListModelsResponse& response, const Session& session) {
   }
 }
 
-// Names and values, all aligned to the left, also where they are numbers.
+// Prints names and values, all left-aligned, including numbers.
 void PrintRows(const std::vector<std::vector<std::string>>& rows, const Session& session) {
   const Style& style = session.output.style();
   for (const auto& cells : rows) {
@@ -85,7 +85,7 @@ constexpr std::string_view kModelColumns[] = {"name",
 }  // namespace
 
 void PrintModelRow(const v1::Model& model, Output& output) {
-  const bool is_known = model.replicas_size() > 0;  // nothing more is known of what is not loaded
+  const bool is_known = model.replicas_size() > 0;  // other facts are unknown until it is loaded
   const auto number = [is_known](int64_t value) { return is_known ? fmt::to_string(value) : ""; };
   output.CsvRow(kModelColumns,
                 std::vector<std::string>{
@@ -120,7 +120,7 @@ void PrintModel(const v1::Model& model, const Session& session) {
   if (model.max_total_tokens() > 0) {
     row("decoder positions", FormatCount(model.max_total_tokens()));
   }
-  if (model.max_batch_tokens() > 0) {  // a server of before does not tell
+  if (model.max_batch_tokens() > 0) {  // older servers do not send it
     row("tokens of a step", FormatCount(model.max_batch_tokens()));
     row("running sequences", FormatCount(model.max_sequences()));
   }
@@ -173,7 +173,7 @@ absl::Status RunModels(const Session& session, const std::string& name) {
   return absl::OkStatus();
 }
 
-// Once each, however many versions there are; without those that no request may name.
+// Prints each name once, even with several versions; without draining and failed models.
 absl::Status RunNames(const Session& session, const std::string& name) {
   if (!name.empty()) return UsageError("--names goes without a model's name");
   if (!session.output.is_table()) return UsageError("--names goes with --output table");

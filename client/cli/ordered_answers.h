@@ -1,5 +1,5 @@
-// The answers of a stream of lines, printed in the order of the lines: each as soon as those before
-// it are there.
+// Prints the answers to a stream of lines in the order of the lines. Each is printed once all
+// earlier ones have been.
 #pragma once
 
 #include <chrono>
@@ -20,25 +20,25 @@
 
 namespace beamline::cli {
 
-// Envelope: the contract's message of one answer, {request_id, response or error}.
+// Envelope: the proto message of one answer, {request_id, response or error}.
 template <typename Response, typename Envelope>
 class OrderedAnswers {
  public:
   using Answer = absl::StatusOr<Response>;
 
-  // How an answer is printed for people, and as rows of CSV: the number of its line, from 1, is the
-  // first field, and an error the last.
+  // How to print an answer as text and as CSV rows. In CSV the first field is the line number, from
+  // 1, and the last one the error.
   struct Printers {
     std::function<void(const Response&)> table;
     Columns columns;
     std::function<void(size_t number, const Response&)> csv;
   };
 
-  // Everything outlives this object.
+  // `session` and what the printers refer to must outlive this object.
   OrderedAnswers(const Session& session, Printers printers)
       : session_(session), printers_(std::move(printers)) {}
 
-  // The answer of the line at `place`, from 0. One call at a time.
+  // Takes the answer to the line at index `place`, from 0. Calls must not overlap.
   void Take(size_t place, Answer answer) {
     waiting_.emplace(place, std::move(answer));
     for (auto next = waiting_.find(num_printed_); next != waiting_.end();
@@ -50,7 +50,7 @@ class OrderedAnswers {
   }
 
   size_t num_printed() const { return num_printed_; }
-  // How many failed, with the code of the first one; OK when none did.
+  // The error that counts the failed lines, with the code of the first one; OK if none failed.
   absl::Status Result() const { return LinesFailed(num_errors_, num_printed_, first_error_); }
 
  private:
@@ -72,12 +72,12 @@ class OrderedAnswers {
     } else if (answer.ok()) {
       printers_.table(*answer);
     } else {
-      fmt::print(console.out, "\n");  // the lines after it keep their places
+      fmt::print(console.out, "\n");  // an empty line keeps the numbering of later lines
     }
     console.out.flush();
   }
 
-  // Under the number of the line.
+  // Uses the line number as request_id.
   Envelope ToEnvelope(const Answer& answer) const {
     Envelope envelope;
     envelope.set_request_id(std::to_string(num_printed_ + 1));
@@ -91,14 +91,14 @@ class OrderedAnswers {
 
   const Session& session_;
   const Printers printers_;
-  std::map<size_t, Answer> waiting_;  // those that have come before one in front of them
+  std::map<size_t, Answer> waiting_;  // answers that wait for an earlier one
   size_t num_printed_ = 0;
   size_t num_errors_ = 0;
   absl::Status first_error_;
 };
 
 // Sends every line over one stream and prints the answers. Make: absl::StatusOr<Request>(line).
-// Run: Client::GenerateMany or EncodeMany of a source and an OnAnswer.
+// Run: calls Client::GenerateMany or EncodeMany with a source and an OnAnswer.
 template <typename Request, typename Response, typename Envelope, typename Make, typename Run>
 absl::Status AnswerLines(const Session& session, LineSource& lines,
                          OrderedAnswers<Response, Envelope>& answers, const Make& make,
@@ -124,7 +124,7 @@ absl::Status AnswerLines(const Session& session, LineSource& lines,
     if (!session.console.out.good()) lines.Stop();
   };
   const absl::Status end = run(source, take);
-  // A call that ended before it took a line says nothing of the lines.
+  // If the call ended before it read a line, its own error matters.
   if (!end.ok() && lines.num_lines() == 0) return end;
   if (absl::Status status = lines.status(); !status.ok()) return status;
   return end.ok() ? answers.Result() : end;

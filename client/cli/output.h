@@ -1,5 +1,5 @@
-// What a command prints, in the format that was asked for: a table or plain text for people, the
-// messages of the contract as JSON, one a line, or CSV as RFC 4180 has it.
+// Prints a command's answer in the requested format: a table or plain text, proto messages as JSON
+// lines, or CSV (RFC 4180).
 #pragma once
 
 #include <functional>
@@ -22,10 +22,10 @@ inline constexpr std::string_view kOutputNames[] = {"table", "json", "csv"};
 // REQUIRES: one of kOutputNames.
 OutputFormat ParseOutputFormat(std::string_view name);
 
-// A record of RFC 4180 with its end: what holds a comma, a quote or a line break is quoted.
+// One RFC 4180 record with its line end. Fields with a comma, a quote or a line break are quoted.
 std::string CsvRecord(std::span<const std::string> fields);
 
-// The columns of a command's CSV. Names are stable: what is new goes behind.
+// The columns of a command's CSV. Names are stable; new columns are added at the end.
 using Columns = std::span<const std::string_view>;
 
 class Output {
@@ -36,24 +36,24 @@ class Output {
   bool is_table() const { return format_ == OutputFormat::kTable; }
   bool is_json() const { return format_ == OutputFormat::kJson; }
   bool is_csv() const { return format_ == OutputFormat::kCsv; }
-  // Of what stands on standard output.
+  // The style for standard output.
   const Style& style() const { return style_; }
 
-  // One answer: as JSON, or by the one of the two that the format wants.
+  // Prints one answer: as JSON, or with `table` or `csv`, depending on the format.
   void Answer(const google::protobuf::Message& message, const std::function<void()>& table,
               const std::function<void()>& csv);
   void Json(const google::protobuf::Message& message);
-  // The header before the first row; a command that may have no row begins with it.
+  // Prints the header once, before the first row. Commands that may have no rows call it first.
   void CsvHeader(Columns columns);
-  // As many fields as columns.
+  // REQUIRES: as many fields as columns.
   void CsvRow(Columns columns, std::span<const std::string> fields);
-  // The row of a line that failed: its number in the first column, the error in the last.
+  // Prints the row of a failed line: its number in the first column, the error in the last.
   void CsvError(Columns columns, size_t number, const absl::Status& status);
 
-  // The error of a call in the place of its answer: JSON, {"error":{"code":3,...}}; nothing in the
-  // other formats. A second one is not told again.
+  // Prints a call's error in place of its answer, as JSON: {"error":{"code":3,...}}. Prints nothing
+  // in other formats, or if an error was already reported.
   void TellError(const absl::Status& status);
-  // The answers tell already what failed.
+  // The printed answers already contain the error.
   void NoteTold() { told_ = true; }
   bool told() const { return told_; }
 

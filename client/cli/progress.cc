@@ -20,7 +20,7 @@ std::string ClockText(double seconds) {
   return fmt::format("{}:{:02}:{:02}", minutes / 60, minutes % 60, whole % 60);
 }
 
-// Of the bytes that went out, as much counts as was answered of their lines.
+// The share of bytes sent, times the share of sent lines that are answered.
 double ShareOf(const LineProgress& progress) {
   if (progress.num_bytes == 0 || progress.num_sent == 0) return 0;
   const double sent =
@@ -42,7 +42,7 @@ std::string FormatLineProgress(const LineProgress& progress, double elapsed_s, s
   figures +=
       share > 0 ? ClockText(elapsed_s * (1 - share) / share) + " left" : ClockText(elapsed_s);
   const std::string percent = fmt::format("{:3.0f}%", 100 * share);
-  const size_t taken = percent.size() + figures.size() + 5;  // blanks and brackets
+  const size_t taken = percent.size() + figures.size() + 5;  // spaces and brackets
   if (width < taken + kNarrowestBar) return percent + "  " + figures;
   const size_t size = std::min(kWidestBar, width - taken);
   const auto full = static_cast<size_t>(share * static_cast<double>(size));

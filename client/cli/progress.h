@@ -1,4 +1,4 @@
-// How far a command has come, on standard error while that is a terminal.
+// Formats a command's progress for standard error, if that is a terminal.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@ struct LineProgress {
   size_t num_answered = 0;
   size_t num_sent = 0;
   size_t bytes_sent = 0;
-  size_t num_bytes = 0;  // of all lines; 0: not known
+  size_t num_bytes = 0;  // of the whole input; 0: unknown
 };
 
-// " 45% [#########-----------]  450 lines  96/s  0:12 left"; without the bar where it is not known
-// how many lines there are.
+// " 45% [#########-----------]  450 lines  96/s  0:12 left"; without the bar if the input's size is
+// unknown.
 std::string FormatLineProgress(const LineProgress& progress, double elapsed_s, size_t width);
 
 // "loading write-en  0:07".

@@ -1,4 +1,4 @@
-// `beamline score`: how likely a model finds continuations of a prompt.
+// `beamline score`: how likely the model finds continuations of a prompt.
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,7 +37,7 @@ absl::StatusOr<v1::ScoreRequest> MakeRequest(const ScoreOptions& options,
   return request;
 }
 
-// A row for each continuation; ids and their log-probabilities with --per-token.
+// One row per continuation; ids and log-probabilities only with --per-token.
 constexpr std::string_view kScoreColumns[] = {
     "continuation", "text", "logprob", "tokens", "logprob_per_token", "ids", "token_logprobs"};
 

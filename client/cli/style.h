@@ -1,4 +1,4 @@
-// Colours and weights of text, for terminals alone.
+// Colours and bold text, for terminals only.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@ namespace beamline::cli {
 
 enum class ColorMode { kAuto, kAlways, kNever };
 
-// Whether the stream is a terminal that can be drawn on, as TERM says.
+// Whether the stream is a terminal that supports cursor control (TERM is set and not "dumb").
 bool CanDraw(bool is_terminal);
 
-// Whether text for a stream is to be styled. kAuto: where that can be drawn on, unless the
-// environment has a NO_COLOR that is not empty (https://no-color.org).
+// Whether to style text on a stream. kAuto: if CanDraw, unless the environment variable NO_COLOR is
+// set and not empty (https://no-color.org).
 bool UsesColor(ColorMode mode, bool is_terminal);
 
-// Puts text into a style, or leaves it as it is.
+// Adds style codes to text, or returns it unchanged if off.
 class Style {
  public:
   explicit Style(bool on = false) : on_(on) {}
@@ -33,7 +33,7 @@ class Style {
   bool on_;
 };
 
-// The characters that show; a style takes no place.
+// The number of visible characters, without style codes.
 size_t ShownWidth(std::string_view text);
 
 }  // namespace beamline::cli

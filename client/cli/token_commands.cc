@@ -107,7 +107,7 @@ absl::Status DetokenizeOne(const Session& session, const DetokenizeOptions& opti
   return absl::OkStatus();
 }
 
-// The ids of the command line are one list; each line of standard input is one.
+// The ids of the command line are one list; each line of standard input is a list of its own.
 absl::Status RunDetokenize(const Session& session, const DetokenizeOptions& options) {
   const auto lines = OpenLines(options.ids, "", session.console);
   if (!lines.ok()) return lines.status();

@@ -29,7 +29,7 @@ struct Cell {
 };
 
 struct Column {
-  std::string_view group;  // stands above neighbours that share it; empty: none
+  std::string_view group;  // heading shared with neighbouring columns; empty: none
   std::string_view name;
   int rank;  // the highest ranks are left out first; 0: never
   size_t least_width;
@@ -57,7 +57,7 @@ Cell Number(const Maybe& number, Mood mood = Mood::kPlain) {
   return {ShortNumber(number), number.value_or(0) > 0 ? mood : Mood::kPlain};
 }
 
-// In the order of the screen.
+// In display order.
 constexpr Column kTopColumns[] = {
     {"", "model", 0, 12, [](const ModelView& m) { return Cell{NameOf(m)}; }},
     {"", "req/s", 0, 5, [](const ModelView& m) { return Number(m.requests_per_s); }},
@@ -91,7 +91,7 @@ std::string Painted(const std::string& text, Mood mood, const Style& style) {
   return mood == Mood::kDoubtful ? style.Doubtful(text) : text;
 }
 
-// A text of one line that shows as it is, cut to the width.
+// Cuts plain text of one line to the width.
 std::string Cut(std::string text, size_t width) {
   if (ShownWidth(text) <= width) return text;
   size_t end = 0;
@@ -99,7 +99,7 @@ std::string Cut(std::string text, size_t width) {
   return text.substr(0, end);
 }
 
-// The table of the models, without the columns for which there is no room.
+// The table of models, without the columns that do not fit.
 class ModelTable {
  public:
   ModelTable(const std::vector<ModelView>& models, size_t width) {
@@ -205,7 +205,7 @@ std::string TitleLine(const TopFrame& frame, size_t width) {
   return left + std::string(width - ShownWidth(left) - ShownWidth(right), ' ') + right;
 }
 
-// At most two.
+// At most two lines.
 std::vector<std::string> FaultLines(const std::string& fault, size_t width) {
   constexpr size_t kMost = 2;
   if (fault.empty()) return {};
@@ -215,7 +215,7 @@ std::vector<std::string> FaultLines(const std::string& fault, size_t width) {
   return lines;
 }
 
-// Calls of no model stand below, and only while there are any.
+// Calls without a model come last, and only while there are any.
 std::vector<ModelView> Rows(const ServerView& view) {
   std::vector<ModelView> rows, last;
   for (const ModelView& model : view.models) {
@@ -244,7 +244,7 @@ void AddTable(const std::vector<std::vector<std::string>>& rows, size_t width, c
 
 std::string Bytes(double bytes) { return FormatBytes(static_cast<int64_t>(bytes)); }
 
-// Memory by device, with a column for each use.
+// Device memory, with one column per use.
 void AddDevices(const ServerView& view, size_t width, const Style& style,
                 std::vector<std::string>& lines) {
   std::set<std::string> uses;
@@ -314,7 +314,7 @@ std::vector<std::string> LayOutTop(const ServerView& view, const TopFrame& frame
                                    const Style& style) {
   std::vector<std::string> lines = {style.Reverse(TitleLine(frame, width))};
   for (const std::string& line : FaultLines(frame.fault, width)) lines.push_back(style.Bad(line));
-  // What is old is shown as such.
+  // Outdated figures are shown faint.
   const Style fresh = frame.fault.empty() ? style : Style();
   const size_t first = lines.size();
   if (const std::string line = ServerLine(view); !line.empty()) lines.push_back(Cut(line, width));

@@ -69,7 +69,7 @@ std::string TopJson(const ServerView& view, const std::string& time) {
     if (unused != view.unused_memory.end()) one["unused_bytes"] = unused->second;
     json["devices"].push_back(std::move(one));
   }
-  // Names may be anything that a server sends.
+  // Names come from the server and may not be UTF-8.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

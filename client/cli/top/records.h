@@ -1,4 +1,4 @@
-// What `beamline top` prints for programs.
+// Machine-readable output of `beamline top`.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace beamline::cli {
 
-// One line; `time` as RFC 3339 writes it. What is not known is null.
+// One line of JSON; `time` in RFC 3339. Unknown values are null.
 std::string TopJson(const ServerView& view, const std::string& time);
 
-// A row for each model; what is not known is empty.
+// One row per model; unknown values are empty.
 void PrintTopRows(const ServerView& view, const std::string& time, Output& output);
 
 }  // namespace beamline::cli

@@ -15,7 +15,7 @@
 namespace beamline::cli {
 namespace {
 
-constexpr char kEnter[] = "\x1b[?1049h\x1b[?25l";  // another screen, no cursor
+constexpr char kEnter[] = "\x1b[?1049h\x1b[?25l";  // alternate screen, hidden cursor
 constexpr char kLeave[] = "\x1b[?25h\x1b[?1049l";
 constexpr char kHome[] = "\x1b[H";
 constexpr char kClearLine[] = "\x1b[K";
@@ -23,12 +23,12 @@ constexpr char kClearBelow[] = "\x1b[J";
 
 constexpr unsigned char Control(char letter) { return static_cast<unsigned char>(letter) & 0x1F; }
 
-std::atomic<int> signal_pipe = -1;  // where the handler writes
+std::atomic<int> signal_pipe = -1;  // the handler writes here
 
 void OnSignal(int signal) {
   const int saved = errno;
   const auto byte = static_cast<unsigned char>(signal);
-  // A full pipe has a signal in it already.
+  // If the pipe is full, it already holds a signal.
   [[maybe_unused]] const ssize_t written = write(signal_pipe.load(), &byte, 1);
   errno = saved;
 }
@@ -57,7 +57,7 @@ Screen::Screen(int in, int out_fd, std::ostream& out) : in_(in), out_fd_(out_fd)
   action.sa_flags = SA_RESTART;
   for (size_t i = 0; i < kSignals.size(); ++i) {
     sigaction(kSignals[i], &action, &old_actions_[i]);
-    // Whoever started us wants a signal ignored: nohup.
+    // Signals that the parent process ignores (nohup) stay ignored.
     if (old_actions_[i].sa_handler == SIG_IGN) sigaction(kSignals[i], &old_actions_[i], nullptr);
   }
   descriptors_ = {pipe_[0]};
@@ -115,7 +115,7 @@ Screen::Event Screen::TakeKeys() {
   while (has_keys() && descriptors_.size() > 1 && CanRead(in_)) {
     std::array<unsigned char, 64> keys;
     const ssize_t size = read(in_, keys.data(), keys.size());
-    if (size <= 0) {  // the terminal has gone
+    if (size <= 0) {  // the terminal is gone
       descriptors_.pop_back();
       return Event::kQuit;
     }

@@ -1,4 +1,4 @@
-// A terminal that a program has for itself for a while, and gives back as it was.
+// Takes over the terminal for full-screen output, and restores it at the end.
 #pragma once
 
 #include <termios.h>
@@ -19,15 +19,15 @@ struct ScreenSize {
   size_t height = 24;
 };
 
-// Of the terminal on a descriptor; 80 x 24 when it does not tell.
+// The size of the terminal on a descriptor; 80 x 24 if unknown.
 ScreenSize SizeOfTerminal(int fd);
 
-// At most one at a time: it takes the process's signals.
+// At most one may exist at a time, because it installs signal handlers.
 class Screen {
  public:
   enum class Event { kNone, kQuit, kRedraw };
 
-  // Keys come from `in`, when that is a terminal; what is shown goes to `out`, the terminal
+  // Reads keys from `in` if that is a terminal. Output goes to `out`, which writes to the terminal
   // `out_fd`.
   Screen(int in, int out_fd, std::ostream& out);
   ~Screen();
@@ -35,13 +35,12 @@ class Screen {
   Screen& operator=(const Screen&) = delete;
 
   bool has_keys() const { return saved_.has_value(); }
-  // Can be read when there is something to Take.
+  // Readable when Take may return an event.
   std::span<const int> descriptors() const { return descriptors_; }
-  // What keys and signals ask for: q and ^C to quit, ^L and a new size to draw again; after ^Z the
-  // process stops here, and draws again when it goes on. SIGINT, SIGTERM, SIGHUP and SIGQUIT quit
-  // too.
+  // The event of pending keys and signals. q and ^C quit; ^L and a new window size redraw. ^Z stops
+  // the process here and redraws when it continues. SIGINT, SIGTERM, SIGHUP and SIGQUIT also quit.
   Event Take();
-  // The signal that asked to quit; 0: none.
+  // The signal that caused kQuit; 0: none.
   int signal() const { return signal_; }
 
   ScreenSize size() const { return SizeOfTerminal(out_fd_); }
@@ -56,8 +55,8 @@ class Screen {
   const int in_;
   const int out_fd_;
   std::ostream& out_;
-  std::optional<termios> saved_;        // of `in`, while keys are read
-  std::array<int, 2> pipe_ = {-1, -1};  // from the handler of signals
+  std::optional<termios> saved_;        // original settings of `in`, while keys are read
+  std::array<int, 2> pipe_ = {-1, -1};  // written by the signal handler
   std::vector<int> descriptors_;
   static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH};
   std::array<struct sigaction, kSignals.size()> old_actions_ = {};

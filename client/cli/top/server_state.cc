@@ -88,7 +88,7 @@ constexpr HistogramName kHistograms[] = {
     {"beamline_request_duration_seconds", &ModelState::duration},
     {"beamline_batch_sequences", &ModelState::batch}};
 
-// The edge of a bucket; absent for what is no number.
+// The edge of a bucket; absent if it is not a number.
 std::optional<double> EdgeOf(const std::string& text) {
   if (text == "+Inf") return std::numeric_limits<double>::infinity();
   double edge = 0;
@@ -109,7 +109,7 @@ void ReadHistogram(const MetricSample& sample, ServerState& state) {
   }
 }
 
-// What a count grew by in a second; absent when it fell.
+// A counter's growth per second; absent if it fell.
 std::optional<double> Rate(double before, double now, double seconds) {
   if (seconds <= 0 || now < before) return std::nullopt;
   return (now - before) / seconds;
@@ -171,7 +171,7 @@ std::optional<double> QuantileBetween(const HistogramState& before, const Histog
   double low = 0, below = 0;
   for (const auto& [edge, count] : now.at_most) {
     const double in_all = grown(edge, count);
-    if (in_all < below) return std::nullopt;  // began anew
+    if (in_all < below) return std::nullopt;  // the server restarted
     if (in_all >= quantile * total && in_all > below) {
       if (std::isinf(edge)) return low;
       return low + (edge - low) * (quantile * total - below) / (in_all - below);

@@ -1,4 +1,4 @@
-// What `beamline top` shows: a server's metrics at one moment, and what happened between two.
+// The state of a server, read from its metrics, and the difference between two states.
 #pragma once
 
 #include <map>
@@ -11,9 +11,9 @@
 
 namespace beamline::cli {
 
-// Observations at or below each edge, as Prometheus counts them.
+// Cumulative counts per bucket edge, as in Prometheus.
 struct HistogramState {
-  std::map<double, double> at_most;  // by edge; the last one is infinity
+  std::map<double, double> at_most;  // by edge; the last edge is infinity
   double sum = 0;
   double count = 0;
 };
@@ -31,7 +31,7 @@ struct ReplicaState {
 };
 
 struct ServerState {
-  std::map<std::string, ModelState> models;  // by name; "none": calls of no model
+  std::map<std::string, ModelState> models;  // by name; "none": calls without a model
   std::vector<ReplicaState> replicas;
   std::map<std::string, std::map<std::string, double>> memory;  // bytes by device and use
   std::map<std::string, double> unused_memory;                  // bytes by device
@@ -41,26 +41,26 @@ struct ServerState {
 
 ServerState ReadServerState(const std::vector<MetricSample>& samples);
 
-// Seconds; absent where nothing was observed.
+// Seconds; absent if nothing was observed.
 struct Quantiles {
   std::optional<double> p50, p99;
 };
 
-// Of one model, over the time between two states. Absent: not known, for the server does not say
-// it, or a count fell.
+// One model's figures over the time between two states. A value is absent if the server does not
+// report it or a counter fell.
 struct ModelView {
   std::string name;
   std::optional<double> requests_per_s, errors_per_s;
   std::optional<double> generated_per_s, encoded_per_s, prompt_per_s;  // tokens
   std::optional<double> waiting, running, used_blocks, num_blocks;
-  std::optional<double> mean_batch;  // sequences a step
+  std::optional<double> mean_batch;  // sequences per step
   Quantiles queue, first_token, duration;
 
   std::optional<double> tokens_per_s() const;
 };
 
 struct ServerView {
-  double seconds = 0;  // between the states; 0: there is but one
+  double seconds = 0;  // between the states; 0: only one state
   bool has_restarted = false;
   std::optional<double> uptime_s, cpu_share, resident_bytes, connections, rejected_per_s;
   std::vector<ModelView> models;  // by name
@@ -69,13 +69,13 @@ struct ServerView {
   std::map<std::string, double> unused_memory;
 };
 
-// `before` null: only what one state tells. `unix_time`: of `now`, for the time that the server is
-// up. A server that began anew in between has no rates.
+// `before` null: only figures of a single state. `unix_time`: the time of `now`, to compute the
+// uptime. If the server restarted in between, there are no rates.
 ServerView Compare(const ServerState* before, const ServerState& now, double seconds,
                    double unix_time);
 
-// The quantile of what was observed between two states, interpolated in its bucket as Prometheus
-// does; beyond the last edge, that edge.
+// The quantile of the observations between two states, interpolated within its bucket as in
+// Prometheus; beyond the last finite edge, that edge.
 std::optional<double> QuantileBetween(const HistogramState& before, const HistogramState& now,
                                       double quantile);
 

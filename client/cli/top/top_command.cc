@@ -1,4 +1,4 @@
-// `beamline top`: what a server does, from its /metrics, again and again.
+// `beamline top`: shows a server's activity from its /metrics, refreshed at an interval.
 #include <poll.h>
 #include <unistd.h>
 
@@ -42,12 +42,12 @@ struct TopFlags {
   }
 };
 
-// The last two states that were read, and what came between.
+// The last state, and the difference to the one before.
 class Watch {
  public:
   explicit Watch(const TopFlags& flags) : flags_(flags), reader_(flags.url) {}
 
-  // CANCELLED when one of the descriptors can be read before the server has answered.
+  // CANCELLED if one of the `wake` descriptors becomes readable before the server has answered.
   absl::Status Read(std::span<const int> wake = {}) {
     const auto text = reader_.Read(wake);
     absl::Status status = text.status();
@@ -105,11 +105,11 @@ void Print(const Watch& watch, const Session& session) {
   } else if (output.is_csv()) {
     PrintTopRows(watch.view(), watch.Rfc3339(), output);
   } else {
-    // A file has no width: all columns.
+    // A file has no width limit: show all columns.
     constexpr size_t kWide = 200;
     const size_t width =
         session.console.out_is_terminal ? SizeOfTerminal(STDOUT_FILENO).width : kWide;
-    // Reversed, a title would fill the line.
+    // The title fills the line when shown in reverse.
     for (const std::string& line :
          LayOutTop(watch.view(), watch.Frame(false), width, output.style())) {
       out << line << "\n";
@@ -118,7 +118,8 @@ void Print(const Watch& watch, const Session& session) {
   out.flush();
 }
 
-// Figures one below the other, of each interval, until nobody reads them; --once: of the first.
+// Prints the figures of each interval until the output is closed; with --once, of the first one
+// only.
 absl::Status RunPlain(const Session& session, const TopFlags& flags) {
   const Console& console = session.console;
   Watch watch(flags);
@@ -143,7 +144,7 @@ absl::Status RunPlain(const Session& session, const TopFlags& flags) {
   return absl::OkStatus();
 }
 
-// Waits until `until`, or for something of the terminal.
+// Waits until `until` or until the terminal or a signal needs attention.
 void WaitFor(const Screen& screen, Clock::time_point until) {
   std::vector<pollfd> ready;
   for (const int fd : screen.descriptors()) ready.push_back({fd, POLLIN, 0});
@@ -151,7 +152,7 @@ void WaitFor(const Screen& screen, Clock::time_point until) {
   poll(ready.data(), ready.size(), static_cast<int>(std::max<int64_t>(0, left.count())));
 }
 
-// Returns the signal that ended it; 0: a key.
+// Returns the signal that ended it; 0: a key, or a failed write.
 int RunScreen(const Session& session, const TopFlags& flags) {
   Watch watch(flags);
   Screen screen(session.console.in, STDOUT_FILENO, session.console.out);
@@ -182,7 +183,7 @@ absl::Status RunTop(const Session& session, const TopFlags& flags) {
   }
   const bool has_screen = CanDraw(session.console.out_is_terminal) && session.output.is_table();
   if (flags.once || !has_screen) return RunPlain(session, flags);
-  // Ended by a signal as if it had not been caught, but for the terminal.
+  // Ends by the signal as if it had not been caught, after the terminal is restored.
   if (const int signal = RunScreen(session, flags); signal != 0) raise(signal);
   return absl::OkStatus();
 }
