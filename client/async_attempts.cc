@@ -55,7 +55,7 @@ void AsyncAttempts::Cancel() {
     const std::lock_guard lock(mutex_);
     is_cancelled_ = true;
     context = context_;
-    // One that is being set is cancelled by the thread that sets it.
+    // If the alarm is still being set, the thread that sets it cancels it.
     if (is_alarm_set_) alarm = alarm_;
   }
   if (context != nullptr) context->TryCancel();
@@ -64,7 +64,7 @@ void AsyncAttempts::Cancel() {
 
 void AsyncAttempts::BeginAttempt() {
   auto made = std::make_shared<grpc::ClientContext>();
-  grpc::ClientContext& context = *made;  // until the attempt ends
+  grpc::ClientContext& context = *made;  // valid until the attempt ends
   attempts_.SetDeadline(context);
   bool is_cancelled = false;
   {
@@ -72,7 +72,7 @@ void AsyncAttempts::BeginAttempt() {
     context_ = std::move(made);
     is_cancelled = is_cancelled_;
   }
-  if (is_cancelled) context.TryCancel();  // the attempt then ends at once, by gRPC's callback
+  if (is_cancelled) context.TryCancel();  // gRPC's callback then ends the attempt at once
   Attempt(context);
 }
 
@@ -112,7 +112,7 @@ void AsyncAttempts::WaitForNext(std::chrono::milliseconds delay) {
   bool is_cancelled = false;
   {
     const std::lock_guard lock(mutex_);
-    if (alarm_ != alarm) return;  // it has rung already
+    if (alarm_ != alarm) return;  // it has fired already
     is_alarm_set_ = true;
     is_cancelled = is_cancelled_;
   }

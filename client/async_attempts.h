@@ -1,10 +1,11 @@
-// Asynchronous calls: the attempts at one, one after the other, and the calls of a client. No
-// thread waits: gRPC's callbacks and timers move a call on. Locks of this file are held around
-// single values only, never while gRPC or a caller's function is called. Internal to the client.
+// Asynchronous calls: the successive attempts of one call, and the set of a client's calls. No
+// thread waits: gRPC's callbacks and timers drive a call. Locks of this file guard single values.
+// They are never held while gRPC or a caller's function runs. Internal to the client.
 //
-// The last reference to a connection must not be dropped on a thread of gRPC's callbacks: the
-// connection's end waits for that thread. Stubs and contexts of calls are such references, so a
-// call drops them before it leaves AsyncCalls, and whoever destroys the stubs waits for that.
+// The last reference to a connection must not be dropped on a thread of gRPC's callbacks, because
+// the connection's destruction waits for that thread. Stubs and call contexts hold such references.
+// So a call drops them before it leaves AsyncCalls, and the owner of the stubs waits for that
+// before it destroys them.
 #pragma once
 
 #include <chrono>
@@ -20,13 +21,13 @@
 
 namespace beamline {
 
-// Of one client.
+// The unfinished calls of one client. Thread-safe.
 class AsyncCalls {
  public:
   void Add(const std::shared_ptr<AsyncAttempts>& call);
-  // The call's function has heard and is gone.
+  // The call's callback has run and is destroyed.
   void Remove(const AsyncAttempts* call);
-  // Cancels these calls and all that come later.
+  // Cancels these calls and all later ones.
   void CancelAll();
   void WaitUntilNone();
 
@@ -37,8 +38,8 @@ class AsyncCalls {
   bool is_closed_ = false;
 };
 
-// While a function of a caller runs on this thread. A thread of gRPC's must not wait for others of
-// them there.
+// Exists while a caller's function runs on this thread. This may be one of gRPC's threads, which
+// must not wait for other callbacks.
 class CallerScope {
  public:
   CallerScope() { ++depth_; }
@@ -61,24 +62,24 @@ class AsyncAttempts : public std::enable_shared_from_this<AsyncAttempts> {
   AsyncAttempts(const AsyncAttempts&) = delete;
   AsyncAttempts& operator=(const AsyncAttempts&) = delete;
 
-  // Begins the first attempt.
+  // Starts the first attempt.
   void Begin() { BeginAttempt(); }
   void Cancel();
 
  protected:
-  // Begins one attempt, which keeps this object and tells AttemptEnded() of its end. The context
-  // lasts until then.
+  // Starts one attempt. The attempt keeps this object alive and calls AttemptEnded() when it ends.
+  // The context lives until then.
   virtual void Attempt(grpc::ClientContext& context) = 0;
-  // Tells the caller; afterwards nothing of the caller's and no stub is held any more.
+  // Calls the caller's function. Afterwards the call holds no stub and nothing of the caller's.
   virtual void Deliver(const absl::Status& status) = 0;
 
-  // may_retry: nothing of the answer came.
+  // may_retry: no part of the answer was received.
   void AttemptEnded(absl::Status status, bool may_retry);
   bool is_cancelled() const;
 
  private:
   void BeginAttempt();
-  // These tell whether the call was cancelled.
+  // Both return whether the call was cancelled.
   bool DropContext();
   bool DropAlarm();
   void WaitForNext(std::chrono::milliseconds delay);
@@ -90,8 +91,8 @@ class AsyncAttempts : public std::enable_shared_from_this<AsyncAttempts> {
 
   mutable std::mutex mutex_;  // guards what follows
   bool is_cancelled_ = false;
-  std::shared_ptr<grpc::ClientContext> context_;  // of the attempt that runs
-  std::shared_ptr<grpc::Alarm> alarm_;            // of the wait for the next one
+  std::shared_ptr<grpc::ClientContext> context_;  // of the running attempt
+  std::shared_ptr<grpc::Alarm> alarm_;            // of the wait before the next attempt
   bool is_alarm_set_ = false;
 };
 

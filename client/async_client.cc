@@ -13,7 +13,7 @@
 namespace beamline {
 namespace {
 
-// The service's methods with callbacks; who holds them holds the stubs.
+// The service's methods with callbacks. Shared ownership of this keeps the stubs alive.
 using MethodTable = v1::Inference::StubInterface::async_interface;
 using Methods = std::shared_ptr<MethodTable>;
 
@@ -82,7 +82,7 @@ class StreamCall final : public AsyncAttempts {
         on_end_(std::move(on_end)) {}
 
  private:
-  // Of one attempt; destroys itself at its end.
+  // Reads the stream of one attempt; deletes itself when that ends.
   class Reader final : public grpc::ClientReadReactor<Message> {
    public:
     explicit Reader(std::shared_ptr<StreamCall> call) : call_(std::move(call)) {}
@@ -96,7 +96,7 @@ class StreamCall final : public AsyncAttempts {
     void OnReadDone(bool ok) override {
       if (!ok) return;
       call_->Take(message_);
-      StartRead(&message_);  // a cancelled call too, to its end
+      StartRead(&message_);  // a cancelled call too is read to its end
     }
     void OnDone(const grpc::Status& status) override {
       const std::unique_ptr<Reader> self(this);

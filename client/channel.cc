@@ -14,8 +14,8 @@ bool Has(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-// Of what no metadata may hold, as a line's end, at which gRPC would end the program, a question
-// mark: the server then says that it does not know the token.
+// Replaces characters that metadata cannot hold (such as a line end, for which gRPC aborts the
+// process) by question marks. The server then answers that the token is unknown.
 std::string ValueOf(const std::string& token) {
   std::string value = "Bearer " + token;
   std::ranges::replace_if(
@@ -23,7 +23,7 @@ std::string ValueOf(const std::string& token) {
   return value;
 }
 
-// gRPC's own credentials of calls refuse to go without TLS, which a proxy may end elsewhere.
+// gRPC's own call credentials require TLS, but a proxy may terminate TLS elsewhere.
 class AddToken final : public grpc::experimental::Interceptor {
  public:
   explicit AddToken(const std::string& value) : value_(value) {}

@@ -1,5 +1,5 @@
-// The channel of a client's connection. Internal to the client, and for programs of this repository
-// that make their calls themselves.
+// Opens the channel of a client's connection. Internal to the client, and for programs of this
+// repository that make their own calls.
 #pragma once
 
 #include <memory>
@@ -11,15 +11,15 @@
 
 namespace beamline {
 
-// Connects with the first call; the token, where there is one, goes with each. Certificates or a
-// key that gRPC cannot read make every call fail.
+// Connects on the first call. The token, if any, is sent with each call. If gRPC cannot read a
+// certificate or key, every call fails.
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target,
                                            const std::optional<TlsOptions>& tls,
                                            const std::string& token,
                                            grpc::ChannelArguments arguments);
 
-// What may be behind a connection that did not come about, " (...)", where gRPC's message of it
-// does not say it: the two ends differ in TLS, say. Else empty.
+// A hint, " (...)", about the likely cause of a failed connection, such as TLS on only one end.
+// Empty if gRPC's message already tells the cause.
 std::string ConnectionHint(const std::string& message);
 
 }  // namespace beamline

@@ -34,8 +34,9 @@ absl::StatusOr<Response> Call(
   }
 }
 
-// The answers to requests that are all there, in their order. Run: takes a source and an OnAnswer
-// and returns how it ended, which is the answer to what the source did not come to give.
+// Collects the answers to requests that are all known in advance, in their order. Run takes a
+// source and an OnAnswer and returns the final status. That status is the answer to the requests
+// that the source did not hand out.
 template <typename Request, typename Response, typename Run>
 std::vector<absl::StatusOr<Response>> Collect(std::span<const Request> requests,
                                               const Client::OnAnswer<Response>& on_answer,
@@ -63,7 +64,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(options.max_message_bytes);
   if (!options.service_config.empty()) arguments.SetServiceConfigJSON(options.service_config);
-  // A server that was away is found again as soon as calls are made again that failed.
+  // Reconnect quickly, so that retried calls reach a restarted server.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
   return OpenChannel(options.address, options.tls, options.token, std::move(arguments));
@@ -94,7 +95,7 @@ Client::~Client() {
     async_calls_->WaitUntilNone();
     return;
   }
-  // This thread is one of those that the connection's end waits for.
+  // This may be one of the threads that the connection's destruction waits for.
   std::thread([stubs = std::move(stubs_), calls = async_calls_] {
     calls->WaitUntilNone();
   }).detach();
@@ -248,7 +249,7 @@ absl::StatusOr<bool> Client::Health(const std::string& model, const CallOptions&
 
 absl::Status Client::WaitUntilServing(const std::string& model, const CallOptions& options) {
   using Response = grpc::health::v1::HealthCheckResponse;
-  const Attempts attempts(retry_, options.timeout);  // for its deadline
+  const Attempts attempts(retry_, options.timeout);  // only for its deadline
   grpc::health::v1::HealthCheckRequest request;
   request.set_service(model);
   std::string last = "no server answers";
@@ -261,7 +262,7 @@ absl::Status Client::WaitUntilServing(const std::string& model, const CallOption
     while (reader->Read(&response)) {
       if (response.status() == Response::SERVING) {
         context.TryCancel();
-        reader->Finish();  // whose status is of this end
+        reader->Finish();  // its status is that of the cancellation
         return absl::OkStatus();
       }
       last = response.status() == Response::SERVICE_UNKNOWN ? "there is none of this name"
@@ -276,7 +277,7 @@ absl::Status Client::WaitUntilServing(const std::string& model, const CallOption
         absl::IsUnauthenticated(status)) {
       return status;
     }
-    // A server that stops ends the call in one way or another; a proxy may do so at once each time.
+    // A stopping server ends the call in one way or another; a proxy may do so at once each time.
     last = "the server has gone";
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }

@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kMostFileBytes = size_t{1} << 20;
 constexpr char kTokenVariable[] = "BEAMLINE_TOKEN_FILE";
 
-// A file of PEM texts, one of which is of that kind.
+// Reads a PEM file that must contain a block of this kind.
 absl::StatusOr<std::string> ReadPem(const char* flag, const std::string& path,
                                     std::string_view kind) {
   if (path.empty()) return std::string();
@@ -27,7 +27,7 @@ absl::StatusOr<std::string> ReadPem(const char* flag, const std::string& path,
       fmt::format("{} is '{}', which holds no {}; accepted: a file of PEM", flag, path, kind));
 }
 
-// A single word, as metadata holds it.
+// Reads a token: a single word, as metadata requires.
 absl::StatusOr<std::string> ReadToken(const std::string& path) {
   constexpr size_t kMostTokenBytes = 4096;
   if (path.empty()) return std::string();

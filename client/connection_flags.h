@@ -1,4 +1,4 @@
-// The flags by which programs say how they connect: TLS, and with which certificates.
+// Command-line flags of a client's connection: TLS, certificates and token.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@ class App;
 
 namespace beamline {
 
-// Paths, and a name.
+// Values of the flags: file paths, and the server's name.
 struct ConnectionFlags {
   bool tls = false;
   std::string ca;
@@ -23,17 +23,17 @@ struct ConnectionFlags {
   std::string token_file;
 };
 
-// How to connect, with what the files hold.
+// Connection options, with the contents of the files.
 struct ConnectionOptions {
   std::optional<TlsOptions> tls;
   std::string token;
 };
 
-// --tls, --ca, --cert, --key and --server-name, any of which is TLS, and --token-file. In a group
-// of help's, where one is named.
+// Adds --tls, --ca, --cert, --key and --server-name, any of which enables TLS, and --token-file.
+// `group`: their heading in the help; empty: the default one.
 void AddConnectionFlags(CLI::App& app, ConnectionFlags& flags, const std::string& group = "");
 
-// INVALID_ARGUMENT or NOT_FOUND that names the flag, the file and the fault.
+// INVALID_ARGUMENT or NOT_FOUND, naming the flag, the file and the fault.
 absl::StatusOr<ConnectionOptions> ReadConnectionOptions(const ConnectionFlags& flags);
 
 }  // namespace beamline

@@ -1,4 +1,4 @@
-// gRPC's statuses as absl's, with the details of errors. Internal to the client.
+// Converts gRPC statuses to absl statuses, with their error details. Internal to the client.
 #pragma once
 
 #include "absl/status/status.h"
@@ -7,12 +7,12 @@
 
 namespace beamline {
 
-// Under this payload an absl::Status carries its google.rpc.Status.
+// The payload of an absl::Status that holds its google.rpc.Status.
 inline constexpr char kDetailsPayload[] = "type.googleapis.com/google.rpc.Status";
 
 absl::Status ToStatus(const grpc::Status& status);
 absl::Status ToStatus(const google::rpc::Status& error);
-// The google.rpc.Status that the status carries; an empty one when there is none.
+// The google.rpc.Status in the status's payload; empty if there is none.
 google::rpc::Status GetDetails(const absl::Status& status);
 
 }  // namespace beamline

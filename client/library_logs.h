@@ -1,11 +1,11 @@
-// The log lines of the libraries below a client program, gRPC and protobuf, which would stand
-// between its own on standard error. What goes wrong with a call is told by its status.
+// Log lines of gRPC and protobuf, which would mix with the program's own on standard error. A
+// call's status tells what went wrong.
 #pragma once
 
 namespace beamline {
 
-// Drops them from now on, except gRPC's where GRPC_VERBOSITY asks for them. For a program to call
-// at its beginning: a library must leave this to the program.
+// Drops these lines from now on; gRPC's are kept if GRPC_VERBOSITY is set. Programs call this at
+// their start; libraries must leave it to the program.
 void DropLibraryLogs();
 
 }  // namespace beamline

@@ -1,9 +1,9 @@
-// The requests of GenerateMany or EncodeMany, without a stream: what is to be written, what an
-// answer means, what is made again and when. Internal to the client.
+// The bookkeeping of GenerateMany and EncodeMany, without the stream: what to write next, what an
+// answer means, what to retry and when. Internal to the client.
 //
-// Each request gets an id of its own, its place. One that fails with an error that may pass is
-// written again after its wait, and all that are unanswered are when the stream breaks. Two threads
-// may be here at once: one that reads answers and one that writes.
+// Each request gets an id of its own: its index. A request that fails with a temporary error is
+// written again after its wait. When the stream breaks, all unanswered requests are. Two threads
+// may use this at once: one reads answers and one writes requests.
 #pragma once
 
 #include <algorithm>
@@ -30,16 +30,16 @@ namespace beamline {
 // Zero: no limit.
 struct ManyLimits {
   std::chrono::milliseconds whole{0};  // from the start to the last answer
-  std::chrono::milliseconds stall{0};  // without an answer while one is owed
+  std::chrono::milliseconds stall{0};  // without an answer while a request is unanswered
 };
 
-// From the first unanswered request to the last one that the source is asked for.
+// Limits how far the source runs ahead of the first unanswered request.
 inline constexpr size_t kManyWindow = 1024;
 
 template <typename Request, typename Response>
 class ManyRequests {
  public:
-  using Clock = std::chrono::system_clock;  // gRPC's of deadlines
+  using Clock = std::chrono::system_clock;  // gRPC's clock of deadlines
 
   ManyRequests(const RetryPolicy& policy, const Client::Source<Request>& source,
                const Client::OnAnswer<Response>& on_answer, const ManyLimits& limits)
@@ -51,11 +51,11 @@ class ManyRequests {
 
   std::optional<Clock::time_point> deadline() const { return deadline_; }
 
-  // --- Of the writing thread.
+  // --- Called by the writing thread.
 
   enum class Turn { kWrite, kAsk, kEndWrites, kLeave };
 
-  // Waits for what is to be done on the stream. kWrite: the request was set.
+  // Waits for the next action on the stream. kWrite: `request` was set.
   Turn NextTurn(Request& request) {
     std::unique_lock lock(mutex_);
     while (true) {
@@ -97,9 +97,9 @@ class ManyRequests {
     unwritten_.insert(place);
   }
 
-  // --- Of the reading thread.
+  // --- Called by the reading thread.
 
-  // Of a message of the stream; nobody else is here yet.
+  // A new stream starts; the writing thread does not run yet.
   void StreamBegins() {
     const std::lock_guard lock(mutex_);
     has_ended_ = false;
@@ -107,7 +107,7 @@ class ManyRequests {
     for (const auto& [place, owed] : owed_) unwritten_.insert(place);
     for (const auto& [due, place] : waiting_) unwritten_.erase(place);
   }
-  // The stream has no more answers: the writing thread leaves.
+  // The stream has no more answers; the writing thread returns.
   void StreamEnds() {
     {
       const std::lock_guard lock(mutex_);
@@ -142,11 +142,11 @@ class ManyRequests {
       Forget(waiting_, place);
       progress_ = Clock::now();
     }
-    changed_.notify_all();  // there may be room for one more
+    changed_.notify_all();  // the window may have room for one more
     Answer(place, answer);
   }
 
-  // Whether no answer came in time; waits for a moment until then.
+  // Waits for a moment. Returns whether no answer came within the stall limit.
   bool WaitIsStalled() {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::milliseconds(50));
@@ -157,12 +157,12 @@ class ManyRequests {
     return has_ended_;
   }
 
-  // --- Between two streams, when nobody else is here.
+  // --- Called between two streams, when no other thread uses this.
 
   bool IsAllDone() const { return source_ended_ && owed_.empty(); }
 
-  // After how long another stream is to be opened when one has ended so; nullopt: not at all. An OK
-  // is an error too, unless all that is left waits for its turn.
+  // The wait before a new stream is opened, given how the last one ended; nullopt: none is opened.
+  // OK counts as an error too, unless all remaining requests wait for their retries.
   std::optional<std::chrono::milliseconds> DelayAfterStream(const absl::Status& status) {
     if (LearnLimit(status)) return std::chrono::milliseconds(0);
     if (status.ok() && source_ended_ && waiting_.size() == owed_.size()) {
@@ -172,7 +172,7 @@ class ManyRequests {
     return DelayAfter(status.ok() ? absl::UnavailableError("") : status, ++num_broken_);
   }
 
-  // The answer to all that is left.
+  // Answers all remaining requests with this status.
   void AnswerRest(const absl::Status& status) {
     for (const auto& [place, owed] : std::exchange(owed_, {})) Answer(place, status);
   }
@@ -181,8 +181,8 @@ class ManyRequests {
 
  private:
   struct Owed {
-    Request request;  // with our id
-    std::string id;   // the caller's
+    Request request;  // with its index as its id
+    std::string id;   // the caller's id
     int num_failures = 0;
   };
   using Waiting = std::set<std::pair<Clock::time_point, size_t>>;
@@ -199,7 +199,7 @@ class ManyRequests {
     return Turn::kWrite;
   }
 
-  // A wait that a limit of time does not leave is not begun.
+  // Nullopt also if a time limit would end before the wait.
   std::optional<std::chrono::milliseconds> DelayAfter(const absl::Status& error, int num_failures) {
     const auto delay = RetryDelay(policy_, error, num_failures);
     const Clock::time_point end = Clock::now() + delay.value_or(std::chrono::milliseconds(0));
@@ -209,8 +209,8 @@ class ManyRequests {
     return delay;
   }
 
-  // Whether the stream has ended because a request was too large: gRPC ends it then. Answers the
-  // requests that are too large.
+  // Returns whether the stream ended because a request was too large, which makes gRPC end it.
+  // Answers the requests that are too large.
   bool LearnLimit(const absl::Status& end) {
     if (!absl::IsResourceExhausted(end)) return false;
     constexpr char kMark[] = "larger than max (";
@@ -251,7 +251,7 @@ class ManyRequests {
     on_answer_(place, answer);
   }
 
-  // The place that an id of ours names.
+  // The index in an id of ours.
   static size_t PlaceOf(const std::string& id) {
     size_t place = std::numeric_limits<size_t>::max();
     std::from_chars(id.data(), id.data() + id.size(), place);
@@ -266,18 +266,21 @@ class ManyRequests {
 
   // Used by the writing thread while a stream runs.
   size_t num_places_ = 0;
-  size_t max_request_bytes_ = std::numeric_limits<size_t>::max();  // once a stream has told
+  size_t max_request_bytes_ =
+      std::numeric_limits<size_t>::max();  // known once a stream was ended for it
 
   std::mutex answer_mutex_;  // answers go out one at a time
   std::mutex mutex_;         // guards what follows while a stream runs
   std::condition_variable changed_;
-  std::map<size_t, Owed> owed_;  // by place: given by the source and not answered
-  std::set<size_t> unwritten_;   // of these, what this stream has not got, what waits apart
-  Waiting waiting_;              // of these, when to write again what was refused
+  std::map<size_t, Owed> owed_;  // by index: unanswered requests
+  std::set<size_t>
+      unwritten_;    // of these, not yet written to this stream; waiting_ ones are left out
+  Waiting waiting_;  // of these, when to retry
   bool source_ended_ = false;
-  bool has_ended_ = false;                     // no more answers come from this stream
-  int num_broken_ = 0;                         // streams since the last answer
-  Clock::time_point progress_ = Clock::now();  // of the last answer, or when one came to be owed
+  bool has_ended_ = false;  // this stream has no more answers
+  int num_broken_ = 0;      // broken streams since the last answer
+  Clock::time_point progress_ =
+      Clock::now();  // time of the last answer, or of the first unanswered request
 };
 
 }  // namespace beamline

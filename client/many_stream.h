@@ -1,5 +1,5 @@
-// The requests of GenerateMany or EncodeMany over one stream, and over another one when it breaks
-// or when a request that is too large for the server has ended it. Internal to the client.
+// Sends the requests of GenerateMany or EncodeMany over one stream. Opens a new one when it breaks
+// or when a too large request has ended it. Internal to the client.
 #pragma once
 
 #include <functional>
@@ -27,8 +27,7 @@ class ManyStream {
         requests_(policy, source, on_answer, limits),
         has_stall_limit_(limits.stall.count() > 0) {}
 
-  // Returns when every request that the source gave is answered: OK when the source came to its
-  // end.
+  // Returns when every request of the source is answered; OK if the source reached its end.
   absl::Status Run() {
     while (true) {
       const absl::Status end = RunOneStream();
@@ -54,7 +53,7 @@ class ManyStream {
     return absl::DataLossError("the stream ended without this answer");
   }
 
-  // From the opening of a stream to its end, by which time nobody else is here.
+  // Runs one stream to its end and joins its other threads.
   absl::Status RunOneStream() {
     grpc::ClientContext context;
     if (requests_.deadline().has_value()) context.set_deadline(*requests_.deadline());
@@ -69,8 +68,8 @@ class ManyStream {
     return ToStatus(stream->Finish());
   }
 
-  // Writes while the thread that started this one reads, because a server whose answers are not
-  // read takes no more requests.
+  // Writes on a thread of its own while Run's thread reads: a server whose answers are not read
+  // stops reading requests.
   void WriteAll(Stream& stream) {
     for (Request request;;) {
       switch (requests_.NextTurn(request)) {

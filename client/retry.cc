@@ -13,13 +13,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// What the server asks for; nullopt: nothing.
+// The delay that the server asks for; nullopt: none.
 std::optional<milliseconds> AskedFor(const absl::Status& error) {
   const google::rpc::Status details = GetDetails(error);
   for (const auto& detail : details.details()) {
     google::rpc::RetryInfo retry;
     if (detail.UnpackTo(&retry)) {
-      constexpr int64_t kMostSeconds = 1'000'000'000;  // what follows counts milliseconds
+      constexpr int64_t kMostSeconds = 1'000'000'000;  // the result counts milliseconds
       const int64_t whole = std::clamp<int64_t>(retry.retry_delay().seconds(), 0, kMostSeconds);
       const int64_t part = std::clamp<int64_t>(retry.retry_delay().nanos(), 0, 999'999'999);
       return milliseconds(whole * 1000 + (part + 999'999) / 1'000'000);
@@ -39,7 +39,7 @@ std::optional<milliseconds> RetryDelay(const RetryPolicy& policy, const absl::St
                                        int num_failures, double random) {
   if (num_failures >= policy.max_attempts) return std::nullopt;
   const std::optional<milliseconds> asked_for = AskedFor(error);
-  // The server says RetryInfo of whatever passes by itself; a request that is too large does not.
+  // The server sends RetryInfo only with temporary errors; a too large request is not one.
   if (!absl::IsUnavailable(error) && !(absl::IsResourceExhausted(error) && asked_for.has_value())) {
     return std::nullopt;
   }

@@ -1,4 +1,4 @@
-// The attempts of one call: its deadline, and whether and when it is made again. Internal to the
+// The attempts of one call: its deadline, and whether and when it is retried. Internal to the
 // client.
 #pragma once
 
@@ -11,13 +11,13 @@
 
 namespace beamline {
 
-// How long to wait before the call is made again after this error, the num_failures-th of it;
-// random is of [0, 1). Nullopt: it is not.
+// The wait before a retry after this error, the num_failures-th of the call; nullopt: no retry.
+// `random` is in [0, 1).
 std::optional<std::chrono::milliseconds> RetryDelay(const RetryPolicy& policy,
                                                     const absl::Status& error, int num_failures,
                                                     double random);
 
-// The same with a random share of its own.
+// The same with a random number of its own.
 std::optional<std::chrono::milliseconds> RetryDelay(const RetryPolicy& policy,
                                                     const absl::Status& error, int num_failures);
 
@@ -26,13 +26,13 @@ class Attempts {
   // The timeout is that of CallOptions.
   Attempts(const RetryPolicy& policy, std::chrono::milliseconds timeout);
 
-  // Gives the call's deadline to an attempt.
+  // Sets the call's deadline on an attempt's context.
   void SetDeadline(grpc::ClientContext& context) const;
-  // Until the deadline, at least 1 ms; 0: there is none.
+  // Time until the deadline, at least 1 ms; 0: no deadline.
   std::chrono::milliseconds Remaining() const;
-  // How long to wait before the next attempt; nullopt: the error is the call's.
+  // The wait before the next attempt; nullopt: the call fails with this error.
   std::optional<std::chrono::milliseconds> DelayAfter(const absl::Status& error);
-  // Waits so long. False, at once, when the error is the call's.
+  // Waits for that time. Returns false at once if the call fails with this error.
   bool WaitAfter(const absl::Status& error);
 
  private:

@@ -44,7 +44,7 @@ bool IsTarget(std::string_view target) {
     }
   }
   if (ConsumePrefix(target, "dns://")) {
-    const size_t slash = target.find('/');  // behind the name server, if any
+    const size_t slash = target.find('/');  // after the name server, if any
     if (slash == std::string_view::npos) return false;
     target.remove_prefix(slash + 1);
   } else {

@@ -1,4 +1,4 @@
-// Addresses of servers as gRPC names them.
+// Checks addresses of servers in gRPC's syntax.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 namespace beamline {
 
 // OK for "host:port", "[::1]:port", "unix:/path", "unix-abstract:name" and gRPC's other schemes.
-// Else INVALID_ARGUMENT "WHAT is 'TARGET'; accepted: ...": gRPC itself takes port 443 where there
-// is none.
+// Else INVALID_ARGUMENT "WHAT is 'TARGET'; accepted: ...". A port is required: gRPC itself would
+// default to 443.
 absl::Status CheckTarget(std::string_view what, const std::string& target);
 
 }  // namespace beamline

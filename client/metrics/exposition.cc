@@ -8,7 +8,8 @@
 namespace beamline {
 namespace {
 
-// Moves what stands before `end` out of `text`, with the end; nothing when it is not there.
+// Removes the text up to and including `end` from `text`; returns it without `end`. Nullopt if
+// `end` is missing.
 std::optional<std::string_view> TakeUntil(std::string_view& text, char end) {
   const size_t at = text.find(end);
   if (at == std::string_view::npos) return std::nullopt;
@@ -17,7 +18,7 @@ std::optional<std::string_view> TakeUntil(std::string_view& text, char end) {
   return taken;
 }
 
-// The value of a label behind its opening quote.
+// Takes a label's value; `text` starts after the opening quote.
 std::optional<std::string> TakeQuoted(std::string_view& text) {
   std::string value;
   while (!text.empty()) {
@@ -33,7 +34,7 @@ std::optional<std::string> TakeQuoted(std::string_view& text) {
   return std::nullopt;
 }
 
-// `name="value",...}` behind the opening brace.
+// Takes `name="value",...}`; `text` starts after the opening brace.
 bool TakeLabels(std::string_view& text, std::map<std::string, std::string>& labels) {
   while (!text.empty() && text.front() != '}') {
     const auto name = TakeUntil(text, '=');
@@ -49,7 +50,7 @@ bool TakeLabels(std::string_view& text, std::map<std::string, std::string>& labe
   return true;
 }
 
-// `name{labels} value`, a time behind it or not.
+// Parses `name{labels} value`, optionally followed by a timestamp.
 std::optional<MetricSample> ParseLine(std::string_view line) {
   MetricSample sample;
   const size_t name_size = std::min(line.find_first_of("{ "), line.size());

@@ -1,4 +1,4 @@
-// Prometheus' text format, as /metrics answers with it.
+// Parses Prometheus' text format, as returned by /metrics.
 #pragma once
 
 #include <map>
@@ -15,13 +15,12 @@ struct MetricSample {
   std::map<std::string, std::string> labels;
   double value = 0;
 
-  // Empty for a label that the sample does not have.
+  // Empty if the sample does not have the label.
   const std::string& Label(const std::string& label) const;
 };
 
-// The samples in their order. Lines that are none are passed over, and so are values that are no
-// finite number: nothing can be reckoned with these. InvalidArgument when there is no metric of a
-// Beamline server.
+// The samples in their order. Other lines, and values that are not finite numbers, are skipped.
+// INVALID_ARGUMENT if there is no metric of a Beamline server.
 absl::StatusOr<std::vector<MetricSample>> ParseExposition(std::string_view text);
 
 }  // namespace beamline

@@ -30,11 +30,11 @@ std::string_view HostOfUrl(std::string_view url) {
 
 namespace {
 
-// As libcurl reads it, which would else say so of each reading: a port that is no number, a host
-// that none can have.
+// Whether libcurl accepts the URL: checked once here, because libcurl would report the error at
+// each read. Examples: a port that is not a number, or an invalid host.
 bool IsReadable(const std::string& url) {
   CURLU* const parts = curl_url();
-  if (parts == nullptr) return true;  // no memory; reading it will say so
+  if (parts == nullptr) return true;  // out of memory; the read will report it
   char* port = nullptr;
   const bool is_readable =
       curl_url_set(parts, CURLUPART_URL, url.c_str(), 0) == CURLUE_OK &&
@@ -49,7 +49,7 @@ bool IsReadable(const std::string& url) {
 
 absl::Status CheckHttpUrl(std::string_view what, const std::string& url) {
   const bool is_http = url.starts_with("http://") || url.starts_with("https://");
-  // '@' would make what looks like the host a user's name.
+  // With '@' the apparent host would be a user name.
   if (is_http && IsPlainText(url) && !HostOfUrl(url).empty() &&
       url.find_first_of("@ \\") == std::string::npos && IsReadable(url)) {
     return absl::OkStatus();
@@ -68,8 +68,8 @@ class MetricsReader::Transfer {
     if (curl_ == nullptr) return;
     curl_easy_setopt(curl_, CURLOPT_URL, url.c_str());
     curl_easy_setopt(curl_, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(curl_, CURLOPT_PROXY, "");     // the server itself, not the environment's
-    curl_easy_setopt(curl_, CURLOPT_NOSIGNAL, 1L);  // threads
+    curl_easy_setopt(curl_, CURLOPT_PROXY, "");  // connect directly, ignore the environment's proxy
+    curl_easy_setopt(curl_, CURLOPT_NOSIGNAL, 1L);  // required with threads
     curl_easy_setopt(curl_, CURLOPT_FAILONERROR, 1L);
     curl_easy_setopt(curl_, CURLOPT_TIMEOUT_MS, static_cast<long>(timeout.count()));
     curl_easy_setopt(curl_, CURLOPT_ERRORBUFFER, error_);

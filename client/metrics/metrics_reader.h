@@ -12,12 +12,12 @@
 
 namespace beamline {
 
-// InvalidArgument "WHAT is 'URL'; accepted: ..." for what is no http URL of a host.
+// INVALID_ARGUMENT "WHAT is 'URL'; accepted: ..." unless it is an http(s) URL with a host.
 absl::Status CheckHttpUrl(std::string_view what, const std::string& url);
-// "127.0.0.1:50052" of such an URL.
+// "127.0.0.1:50052" of such a URL.
 std::string_view HostOfUrl(std::string_view url);
 
-// The connection is kept open from one reading to the next. One thread at a time.
+// Keeps the connection open between reads. Not thread-safe.
 class MetricsReader {
  public:
   explicit MetricsReader(const std::string& url,
@@ -26,8 +26,8 @@ class MetricsReader {
   MetricsReader(const MetricsReader&) = delete;
   MetricsReader& operator=(const MetricsReader&) = delete;
 
-  // The text that the server answers with. UNAVAILABLE when there is none within the timeout;
-  // CANCELLED as soon as one of the descriptors `wake` can be read.
+  // The body of the server's response. UNAVAILABLE if there is none within the timeout; CANCELLED
+  // as soon as one of the `wake` descriptors is readable.
   absl::StatusOr<std::string> Read(std::span<const int> wake = {});
 
  private:
