@@ -4,7 +4,8 @@
 
 namespace beamline {
 
-// In the file that cmake/write_revision.cmake writes, the only one that a commit changes.
+// Defined in the file that cmake/write_revision.cmake generates, so that a new commit recompiles
+// only that file.
 extern const char kRevision[];
 
 const BuildInfo& ThisBuild() {

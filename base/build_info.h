@@ -1,4 +1,4 @@
-// Which build of Beamline this is. Nothing of it changes with the time or the machine of the build.
+// Identifies this build of Beamline. Nothing here depends on the time or the machine of the build.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@ namespace beamline {
 
 struct BuildInfo {
   std::string_view version;     // "0.1.0"
-  std::string_view revision;    // git's, "3a935e5a1b2c" or "3a935e5a1b2c-modified"; or "unknown"
+  std::string_view revision;    // of git: "3a935e5a1b2c", "3a935e5a1b2c-modified" or "unknown"
   std::string_view build_type;  // "Release"
   std::string_view compiler;    // "GNU 12.2.0"
-  bool cuda;                    // whether the CUDA backend was built with it
+  bool cuda;                    // whether the CUDA backend is included
 };
 
 const BuildInfo& ThisBuild();

@@ -1,4 +1,4 @@
-// Values as bytes, for processes of one build to read out of each other's messages.
+// Serializes values to bytes, for messages between processes of the same build.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,13 @@
 
 namespace beamline {
 
-// A struct says once what it consists of, for both directions:
+// A struct lists its fields once, for writing and reading:
 //
 //   template <typename Message, typename Value>
 //   void Visit(Message& message, Value& value) { message(value.count, value.names); }
 //
-// Values are plain ones without pointers, strings, and vectors of such.
+// Supported are trivially copyable values without pointers, strings, and vectors of these or of
+// strings.
 class ByteWriter {
  public:
   template <typename... Values>
@@ -51,16 +52,18 @@ class ByteReader {
  public:
   explicit ByteReader(std::string_view bytes) : bytes_(bytes) {}
 
-  // Once a value is not whole, it and all that follow stay as they are.
+  // Reads the values in order. Once a value is incomplete, nothing more is read: plain values stay
+  // unchanged, strings and vectors are emptied.
   template <typename... Values>
   void operator()(Values&... values) {
     (Take(values), ...);
   }
-  // Whether all values so far were there.
+  // Whether all values so far were complete.
   bool ok() const { return ok_; }
-  // The same, and nothing is left.
+  // Whether all values were complete and no bytes are left.
   bool done() const { return ok_ && bytes_.empty(); }
-  // How many values, of at least so many bytes each, come next; 0 when there are not as many.
+  // Reads a count of values with at least `least_bytes` bytes each; 0, and not ok, if the remaining
+  // bytes are too few for them.
   size_t TakeCount(size_t least_bytes) {
     uint64_t count = 0;
     Take(count);

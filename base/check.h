@@ -1,5 +1,5 @@
-// BEAMLINE_CHECK: a programmer error stops the process, in release builds too. Input errors are
-// absl::Status instead.
+// BEAMLINE_CHECK stops the process on a programmer error, in release builds too. Input errors are
+// reported as absl::Status instead.
 #pragma once
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Long because the three shells share what is read of options.
+// Long because the three shells share the code that reads the options.
 #include "base/command_completion.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace beamline {
 namespace {
 
-// Calls for a command and everything below it, with its path: "beamline/generate".
+// Calls `visit` for a command and all its subcommands, with their paths: "beamline/generate".
 using Visit = std::function<void(const std::string& path, const CommandNode& command)>;
 
 void VisitCommands(const std::string& path, const CommandNode& command, const Visit& visit) {
@@ -21,14 +21,14 @@ void VisitCommands(const std::string& path, const CommandNode& command, const Vi
   }
 }
 
-// "_beamline_server": the name of a function.
+// A shell function name: "_beamline_server".
 std::string FunctionName(std::string path) {
   std::ranges::replace_if(
       path, [](char c) { return c == '-' || c == '/'; }, '_');
   return "_" + path;
 }
 
-// In single quotes, as every shell here reads it back.
+// The text in single quotes, in the syntax that all three shells share.
 std::string Quoted(std::string_view text) {
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -41,7 +41,7 @@ std::vector<std::string> NamesOf(const std::vector<CommandNode>& commands) {
   return names;
 }
 
-// The options of a command with those of the program, which may stand behind it.
+// The options of a command, and those of the program that may follow it.
 std::vector<const OptionNode*> FlagsOf(const CommandNode& program, const CommandNode& command) {
   std::vector<const OptionNode*> flags;
   const auto add = [&flags](const CommandNode& from, bool shared) {
@@ -56,14 +56,14 @@ std::vector<const OptionNode*> FlagsOf(const CommandNode& program, const Command
   return flags;
 }
 
-// The options that tell which server is asked, with a value each; the load tester's --target is the
+// The options that select the server; each takes a value. The load tester's --target is the
 // client's --address.
 constexpr std::string_view kServerOptions[] = {
     "--address", "--target", "--ca", "--cert", "--key", "--server-name", "--token-file"};
-// Asks the server for its models; quick and quiet where it does not answer.
+// Lists the server's models; gives up quickly and silently if it does not answer.
 constexpr std::string_view kAskForModels = "--timeout 1 models --names 2>/dev/null </dev/null";
 
-// "--address | --target": as patterns of bash and zsh, with what follows each.
+// "--address | --target": patterns for bash and zsh, each followed by `end`.
 std::string ServerPatterns(std::string_view separator, std::string_view end) {
   std::vector<std::string> patterns;
   for (const std::string_view option : kServerOptions) {
@@ -78,8 +78,8 @@ bool TakesModel(const CommandNode& command) {
          std::ranges::any_of(command.commands, TakesModel);
 }
 
-// What is the same in bash and zsh: the options that tell the server, in front of the cursor, are
-// put into `server`. Words are read as they stand, without expanding anything of them.
+// Shared by bash and zsh: collects the options before the cursor that select the server in
+// `server`. Words are used literally, without shell expansion.
 std::string ServerOfWords() {
   return fmt::format(R"sh(    if [[ -n $option ]]; then
       server+=("${{option/--target/--address}}" "$word")
@@ -95,7 +95,7 @@ std::string ServerOfWords() {
                      ServerPatterns(" | ", ""), ServerPatterns(" | ", "=*"));
 }
 
-// Names come from a server: they are compared and quoted, and never read as code.
+// Names come from a server, so they are compared and quoted but never evaluated.
 std::string BashModels(const CommandNode& program, const std::string& function) {
   if (!TakesModel(program)) return "";
   return fmt::format(R"sh({0}_model_names() {{
@@ -165,7 +165,7 @@ std::string BashWords(const std::vector<std::string>& words) {
                      Quoted(fmt::format("{}", fmt::join(words, " "))));
 }
 
-// What completes a value; empty: nothing is known of it.
+// The code that completes an option's value; empty: no completion.
 std::string BashValue(const OptionNode& option, const std::string& function) {
   if (!option.choices.empty()) return BashWords(option.choices);
   if (option.value == kFileValue) return function + "_paths -f";
@@ -173,7 +173,7 @@ std::string BashValue(const OptionNode& option, const std::string& function) {
   return option.value == kFolderValue ? function + "_paths -d" : "";
 }
 
-// The values of a command's own options; those of the program count behind every command.
+// Adds the values of a command's own options. Those of the program apply to every command.
 void AddBashValues(const std::string& path, const CommandNode& command, const std::string& function,
                    BashCases& cases) {
   const bool is_program = path.find('/') == std::string::npos;
@@ -228,7 +228,7 @@ std::string BashCompletion(const CommandNode& program) {
 
 namespace {
 
-// Within a specification of _arguments, which ends a part at ':' and a help at ']'.
+// Escapes text for a specification of _arguments, in which ':' ends a part and ']' ends the help.
 std::string ZshText(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
@@ -259,15 +259,15 @@ std::string ZshSpecification(const CommandNode& program, const OptionNode& optio
   return Quoted(text);
 }
 
-// An argument that may be anything has no matches: a message in its place, as an option's value
-// has, would keep zsh from completing options.
+// An argument with free text offers no matches. A message instead, as for option values, would keep
+// zsh from completing options.
 std::string ZshArgument(const CommandNode& program, const OptionNode& option) {
   const std::string action = ZshAction(program, option);
   return Quoted(fmt::format("{}:{}:{}", option.is_repeatable ? "*" : "", ZshText(option.names[0]),
                             action == " " ? "()" : action));
 }
 
-// The function of one command; those below it are functions of their own.
+// The function of one command; subcommands have functions of their own.
 std::string ZshFunction(const CommandNode& program, const std::string& path,
                         const CommandNode& command) {
   const std::string function = FunctionName(path);
@@ -315,7 +315,7 @@ std::string FishOption(const CommandNode& program, const OptionNode& option) {
   return text + " -d " + Quoted(option.help);
 }
 
-// Of the whole line, whose options may stand before the command.
+// Uses the whole line, because server options may come before the command.
 std::string ZshModels(const CommandNode& program) {
   if (!TakesModel(program)) return "";
   return fmt::format(R"sh({0}_model_names() {{
@@ -341,7 +341,8 @@ std::string ZshCompletion(const CommandNode& program) {
   VisitCommands(program.name, program, [&](const std::string& path, const CommandNode& command) {
     script += ZshFunction(program, path, command);
   });
-  // From a file of the fpath zsh runs all this to complete; sourced, it only defines.
+  // zsh runs the whole script to complete when it is loaded from the fpath. When it is sourced, it
+  // only defines the functions.
   return script + fmt::format(
                       "if [[ $funcstack[1] == _{0} ]]; then\n  {1} \"$@\"\nelse\n"
                       "  compdef {1} {0}\nfi\n",
@@ -350,8 +351,8 @@ std::string ZshCompletion(const CommandNode& program) {
 
 namespace {
 
-// Tells the command on the line so far, past the values of options in front of it. (fish's own
-// __fish_seen_subcommand_from takes any word for one.)
+// Finds the command on the line so far, skipping the values of options before it. (fish's own
+// __fish_seen_subcommand_from matches any word.)
 constexpr std::string_view kFishFrame =
     R"fish(# fish completion of {program}; written by the program itself
 function {function}_command
@@ -400,7 +401,7 @@ end
                      "'" + ServerPatterns("' '", "=*") + "'", kAskForModels);
 }
 
-// The lines of one command; `condition` is when they hold.
+// The lines of one command. `condition`: the fish test that the command is active.
 std::string FishCommand(const CommandNode& program, const std::string& begin,
                         const std::string& condition, const CommandNode& command) {
   const std::string in_command = fmt::format("{} -n '{}'", begin, condition);

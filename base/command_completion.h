@@ -1,4 +1,4 @@
-// Scripts that complete a command line in a shell.
+// Generates shell completion scripts.
 #pragma once
 
 #include <string>
@@ -10,12 +10,13 @@ namespace beamline {
 
 inline constexpr std::string_view kShells[] = {"bash", "zsh", "fish"};
 
-// Of one of kShells. Commands, options, and values that are one of a few, a file or a folder.
+// `shell` is one of kShells. Scripts complete commands, options, and values: fixed choices, files,
+// folders and model names.
 std::string CompletionScript(const CommandNode& program, std::string_view shell);
 
-// For bash 4 and newer, without the package bash-completion.
+// For bash 4 and newer; does not need the package bash-completion.
 std::string BashCompletion(const CommandNode& program);
-// For a file "_PROGRAM" in the fpath, and to be sourced after compinit.
+// For a file "_PROGRAM" in the fpath, or to be sourced after compinit.
 std::string ZshCompletion(const CommandNode& program);
 std::string FishCompletion(const CommandNode& program);
 

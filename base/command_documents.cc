@@ -10,7 +10,7 @@
 namespace beamline {
 namespace {
 
-// ParseArguments gives the text to its caller, who prints it and ends.
+// ParseArguments returns the text to its caller, which prints it and exits.
 [[noreturn]] void Tell(std::string text) {
   if (text.ends_with('\n')) text.pop_back();
   throw CLI::CallForVersion(std::move(text), 0);

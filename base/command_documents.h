@@ -1,4 +1,5 @@
-// What a program tells of its own command line: completion scripts and its manual page.
+// Output that a program generates from its own command line: completion scripts and its manual
+// page.
 #pragma once
 
 #include <string>
@@ -9,11 +10,12 @@
 
 namespace beamline {
 
-// "completion SHELL", for a program that has commands. `app` outlives the parsing, as below.
+// Adds "completion SHELL", for a program with subcommands. `app` must outlive the parsing, here and
+// below.
 void AddCompletionCommand(CLI::App& app);
-// "--completion SHELL", for a program that has none.
+// Adds "--completion SHELL", for a program without subcommands.
 void AddCompletionFlag(CLI::App& app);
-// --man-page, which no help shows: it is for the build.
+// Adds --man-page, a hidden option that the build uses.
 void AddManPageFlag(CLI::App& app, const std::string& version, std::vector<ManualSection> sections);
 
 }  // namespace beamline

@@ -10,14 +10,15 @@
 namespace beamline {
 namespace {
 
-constexpr size_t kColumn = 28;  // where the explanations begin
+constexpr size_t kColumn = 28;  // column of the descriptions
 
 size_t NumCharacters(std::string_view text) {
   return static_cast<size_t>(
       std::ranges::count_if(text, [](char c) { return !IsContinuationByte(c); }));
 }
 
-// "  HEAD     text", the text in a column of its own; below a head that is too long for its place.
+// "  HEAD     text", with the text in its own column; it starts on the next line if the head is too
+// long.
 std::string Entry(const std::string& head, const std::string& text, size_t width) {
   std::string entry = "  " + head;
   const bool is_long = entry.size() + 2 > kColumn;
@@ -35,7 +36,7 @@ std::string Paragraph(std::string_view text, size_t width) {
   return fmt::format("{}\n", fmt::join(WrapText(text, width), "\n"));
 }
 
-// "Runs it." of "runs it", which is how lists say it.
+// "Runs it." from "runs it", the form used in lists.
 std::string AsSentence(std::string text) {
   if (text.empty()) return text;
   text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));

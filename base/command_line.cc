@@ -12,9 +12,9 @@
 namespace beamline {
 namespace {
 
-// CLI11 takes a value in brackets apart, "[a, b]" into two, and an empty argument for the name of
-// an option group, which has none, again and again without end. A value behind this mark it leaves
-// as it is; no argument of ours begins with such a character.
+// CLI11 splits a value in brackets, "[a, b]", in two. It takes an empty argument as the name of an
+// option group, which is empty too, and then loops forever. This prefix makes it keep such values
+// as they are; no real argument starts with this character.
 constexpr char kMark = '\x01';
 
 std::string Marked(const std::string& argument) {
@@ -27,7 +27,7 @@ std::string Unmarked(std::string value) {
   return value;
 }
 
-// Calls for the app itself, its option groups and its commands.
+// Calls `visit` for the app, its option groups and its commands.
 template <typename Visit>
 void VisitApps(CLI::App& app, const Visit& visit) {
   visit(app);
@@ -44,7 +44,7 @@ void UnmarkValues(CLI::App& app) {
   });
 }
 
-// Of the command that was given, as deep as it goes.
+// The help of the innermost command that was given.
 std::string Help(const CLI::App& app) {
   const CommandNode program = WalkCommands(app);
   std::vector<const CommandNode*> path = {&program};
@@ -81,7 +81,7 @@ std::vector<std::string> CommandNames(CLI::App& app) {
   return names;
 }
 
-// "--stop=", after which CLI11 would take the next argument for the value.
+// Refuses "--stop=": CLI11 would take the next argument as its value.
 absl::Status CheckEmptyValues(CLI::App& app, const std::vector<std::string>& arguments) {
   std::vector<std::string> names;
   VisitApps(app, [&](CLI::App& one) {
@@ -132,7 +132,7 @@ absl::StatusOr<std::string> ParseArguments(CLI::App& app, int argc, const char* 
   if (const absl::Status status = CheckEmptyValues(app, arguments); !status.ok()) return status;
   UnmarkValues(app);
   std::transform(arguments.begin(), arguments.end(), arguments.begin(), Marked);
-  std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+  std::reverse(arguments.begin(), arguments.end());  // the order that CLI11 expects
   try {
     app.parse(std::move(arguments));
     return std::string();

@@ -1,5 +1,5 @@
-// CLI11 as all programs use it: strict numbers, options that repeat without swallowing what
-// follows, and errors of one line that say what was probably meant.
+// CLI11 with the rules of all programs here: strict numbers, repeatable options that take one value
+// each, and one-line errors with suggestions.
 #pragma once
 
 #include <charconv>
@@ -18,9 +18,10 @@
 
 namespace beamline {
 
-// Parses the arguments into what `app` is bound to. Returns the text to print and be done with
-// (--help, --version), empty to go on. INVALID_ARGUMENT with one line about a wrong command line.
-// `hint`: of an option that there is not ("--port") what to say behind that; empty: a near one.
+// Parses the arguments into the variables that `app` is bound to. Returns the text to print before
+// exiting (--help, --version), or an empty string to continue. INVALID_ARGUMENT with one line about
+// a wrong command line. `hint` returns the text to add to the error about an unknown option
+// ("--port"); empty: the closest option name is suggested.
 using OptionHint = std::function<std::string(const std::string& option)>;
 absl::StatusOr<std::string> ParseArguments(CLI::App& app, int argc, const char* const* argv,
                                            const OptionHint& hint = nullptr);
@@ -33,11 +34,11 @@ CLI::Option* AddRepeatable(CLI::App& app, const std::string& name, std::vector<s
 CLI::Option* AddPath(CLI::App& app, const std::string& name, std::string& path,
                      const std::string& help);
 
-// What errors call an option whose value may come from the environment: the variable where that
+// The name of an option in errors, if its value may come from the environment: the variable if that
 // holds the value, else the flag.
 std::string_view GivenBy(std::string_view flag, const char* variable, std::string_view value);
 
-// The whole of `text` as a number of low to high; infinity and NaN are none.
+// Parses the whole of `text` as a number in [low, high]; infinity and NaN are refused.
 template <typename Number>
 std::optional<Number> ParseNumber(std::string_view text, Number low, Number high) {
   Number number{};
@@ -47,12 +48,12 @@ std::optional<Number> ParseNumber(std::string_view text, Number low, Number high
   return number;
 }
 
-// Throws what CLI11 does: "NAME is 'TEXT'; accepted: ACCEPTED".
+// Throws CLI11's error with the text "NAME is 'TEXT'; accepted: ACCEPTED".
 [[noreturn]] void RefuseValue(const std::string& name, const std::string& text,
                               const std::string& accepted);
 
-// A number, `value` may be optional. CLI11's own reading takes -1 for 2^64 - 1, 010 for eight and
-// 99999999999999999999 for the largest number there is. `accepted` is how errors call the range.
+// Adds a number option; `value` may be optional. CLI11's own parser accepts -1 as 2^64 - 1, 010 as
+// eight and 99999999999999999999 as the largest number. `accepted` is the range in errors.
 template <typename Value, typename Number>
 CLI::Option* AddNumber(CLI::App& app, const std::string& name, Value& value,
                        const std::string& help, Number low, Number high,
@@ -74,7 +75,7 @@ CLI::Option* AddNumber(CLI::App& app, const std::string& name, Value& value,
   return AddNumber(app, name, value, help, low, high, fmt::format("{} to {}", low, high));
 }
 
-// Any that the type holds; what of them means something, whoever gets it says.
+// Adds a number option with the full range of its type. The code that uses the value checks it.
 template <typename Number>
 CLI::Option* AddNumber(CLI::App& app, const std::string& name, std::optional<Number>& value,
                        const std::string& help) {

@@ -9,7 +9,7 @@
 namespace beamline {
 namespace {
 
-// Text as it is: a hyphen that can be copied, no escape, no request at the begin of a line.
+// Escapes text for troff: hyphens can be copied, and no line starts a request.
 std::string Plain(std::string_view text) {
   std::string plain;
   for (const char c : text) {
@@ -47,7 +47,7 @@ std::string Upper(std::string text) {
 
 std::string Heading(const std::string& text) { return ".SH " + Upper(Plain(text)) + "\n"; }
 
-// "\fB\-\-beam\fR \fIN\fR", with the explanation below it.
+// "\fB\-\-beam\fR \fIN\fR", followed by its description.
 std::string Entry(const OptionNode& option) {
   std::string head;
   if (option.is_positional) {
@@ -61,7 +61,7 @@ std::string Entry(const OptionNode& option) {
   return fmt::format(".TP\n{}\n{}\n", head, Plain(FullHelp(option)));
 }
 
-// That --help shows help is said once, of the program.
+// --help is listed once, for the program.
 std::string Entries(const CommandNode& command, bool is_program) {
   std::string text;
   for (const OptionNode& option : command.options) {
@@ -122,7 +122,7 @@ std::string Section(const ManualSection& section) {
 
 std::string ManPage(const CommandNode& program, const std::string& version,
                     const std::vector<ManualSection>& sections) {
-  // Without a date: the same sources make the same page on any day.
+  // No date, so that the page depends only on the sources.
   std::string page =
       fmt::format(".TH {} 1 \"\" \"{}\" \"User Commands\"\n", Upper(Plain(program.name)), version);
   std::string brief = program.help.substr(0, program.help.find_first_of(".:"));

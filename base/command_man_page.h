@@ -1,4 +1,4 @@
-// Manual pages.
+// Generates manual pages.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace beamline {
 
-// What a page says besides what the command line itself knows.
+// Text of the page that is not derived from the command line.
 struct ManualSection {
   std::string heading;                  // "EXIT STATUS"
-  std::vector<std::string> paragraphs;  // one that begins "NAME: " explains NAME
+  std::vector<std::string> paragraphs;  // a paragraph "NAME: ..." is a list entry for NAME
 };
 
-// The page of section 1, in the man macros of troff. `version`: "beamline 0.1.0".
+// A page of section 1, with troff's man macros. `version`: "beamline 0.1.0".
 std::string ManPage(const CommandNode& program, const std::string& version,
                     const std::vector<ManualSection>& sections);
 

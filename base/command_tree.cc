@@ -9,9 +9,10 @@
 namespace beamline {
 namespace {
 
-constexpr size_t kLongestList = 40;  // characters of choices in the place of a value's name
+constexpr size_t kLongestList =
+    40;  // longest list of choices shown as a value's type, in characters
 
-// CLI11 tells the type of a value and what checks it as "TEXT:{table,json,csv}".
+// CLI11 writes the type and validator of a value as "TEXT:{table,json,csv}".
 void ReadValue(const std::string& type, OptionNode& node) {
   const size_t open = type.find('{');
   const size_t close = type.find('}', std::min(open, type.size()));
@@ -58,7 +59,8 @@ OptionNode ReadOption(const CLI::Option& option, std::string group) {
 void ReadOptions(const CLI::App& app, const std::string& group, CommandNode& node) {
   for (const CLI::Option* option : app.get_options()) {
     const bool is_of_owner = app.get_name().empty() && option == app.get_help_ptr();
-    if (option->get_group().empty() || is_of_owner) continue;  // hidden, or said already
+    if (option->get_group().empty() || is_of_owner)
+      continue;  // hidden, or already listed for the owner
     const bool is_plain = option->get_group() == "Options";
     node.options.push_back(ReadOption(*option, is_plain ? group : option->get_group()));
   }

@@ -1,5 +1,5 @@
-// What a command line takes, read off the CLI::App that parses it: help, manual pages and shell
-// completion are made of this, so that none of them can say anything else.
+// The description of a command line, read from its CLI::App. Help, manual pages and shell
+// completion are generated from it, so they always agree.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@
 namespace beamline {
 
 struct OptionNode {
-  std::vector<std::string> names;    // "-h", "--help"; of a positional argument its name
-  std::string value;                 // "N", "FILE", "table|json|csv"; empty: it takes none
-  std::vector<std::string> choices;  // of the value; empty: any
+  std::vector<std::string> names;    // "-h", "--help"; for a positional argument its name
+  std::string value;                 // "N", "FILE", "table|json|csv"; empty: takes no value
+  std::vector<std::string> choices;  // of the value; empty: any value
   std::string help;
-  std::string default_text;  // empty: none, or the help says it
-  std::string variable;      // of the environment; empty: none
-  std::string group;         // the heading it stands under
+  std::string default_text;  // empty: none, or given in `help`
+  std::string variable;      // environment variable; empty: none
+  std::string group;         // its heading in the help
   bool is_positional = false;
   bool is_required = false;
   bool is_repeatable = false;
@@ -28,28 +28,28 @@ struct CommandNode {
   std::string name;
   std::string help;
   std::string footer;               // examples
-  std::vector<OptionNode> options;  // positional arguments too; those hidden are left out
+  std::vector<OptionNode> options;  // including positional arguments, without hidden options
   std::vector<CommandNode> commands;
 };
 
-// Of the app and everything below it; option groups count as their owner's.
+// Reads the app and all its subcommands. Options of an option group belong to its owner.
 CommandNode WalkCommands(const CLI::App& app);
 
-// Values that are paths, as AddPath and the like call them.
+// Type names of path values, as set by AddPath and others.
 inline constexpr std::string_view kFileValue = "FILE";
 inline constexpr std::string_view kFolderValue = "FOLDER";
-// A value that is the name of a model of the server, which completion asks for.
+// Type name of a model's name; completion asks the server for the models.
 inline constexpr std::string_view kModelValue = "MODEL";
 
-// What completion offers for the value of an option whose reader checks it, which help calls
-// `value`; without any choice only that.
+// Sets the choices that completion offers for an option whose reader checks its value. `value` is
+// its type name in the help. Without choices only the type name is set.
 void SetChoices(CLI::Option& option, const std::string& value,
                 const std::vector<std::string>& choices);
 
-// "beamline generate [OPTIONS] [text...]" of a command whose callers are `path`.
+// "beamline generate [OPTIONS] [text...]", where `path` is "beamline generate".
 std::string UsageText(const std::string& path, const CommandNode& command);
 
-// The command lines of a footer: those that are set in, without the space before them.
+// The command lines in a footer: its indented lines, without the indentation.
 std::vector<std::string> ExamplesOf(const std::string& footer);
 
 }  // namespace beamline

@@ -1,4 +1,4 @@
-// An output stream over a file descriptor that knows why it failed.
+// An output stream buffer over a file descriptor that keeps the error of a failed write.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@ class FdStreambuf final : public std::streambuf {
   explicit FdStreambuf(int fd);
   ~FdStreambuf() override;
 
-  // The error of the first write that failed; 0: none did.
+  // The errno of the first failed write; 0: none.
   int error() const { return error_; }
 
  protected:

@@ -21,7 +21,7 @@ std::string Payload(const absl::Status& status, const char* name) {
   return payload.has_value() ? std::string(*payload) : "";
 }
 
-// What stands in front of what is accepted.
+// The message without the accepted values.
 std::string Text(const FieldFault& fault) {
   return fault.text.empty() ? fmt::format("{} is {}", fault.field, fault.value) : fault.text;
 }

@@ -13,7 +13,7 @@
 namespace beamline {
 namespace {
 
-constexpr mode_t kNewFileMode = 0666;  // less the umask
+constexpr mode_t kNewFileMode = 0666;  // minus the umask
 
 absl::Status Fault(std::string_view what, const std::string& path, std::string_view fault) {
   return absl::InvalidArgumentError(fmt::format("{} is '{}', {}", what, path, fault));
@@ -33,12 +33,12 @@ std::string_view KindOf(mode_t mode) {
   return "a device";
 }
 
-// Without waiting for the other end of a pipe.
+// Does not wait for the other end of a pipe.
 int Open(const std::string& path, int flags) {
   return open(path.c_str(), flags | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, kNewFileMode);
 }
 
-// Opens a path to write; a folder and a pipe that nobody reads are errors of open itself.
+// Opens a path for writing. open() itself refuses folders and pipes without a reader.
 absl::StatusOr<ScopedFd> OpenToWrite(std::string_view what, const std::string& path, int flags) {
   ScopedFd fd(Open(path, O_WRONLY | flags));
   if (fd.get() < 0) return SystemFault(what, path, "written", errno);
@@ -92,7 +92,7 @@ absl::Status CheckWritable(std::string_view what, const std::string& path) {
 absl::Status WriteFile(std::string_view what, const std::string& path, std::string_view text) {
   const auto fd = OpenToWrite(what, path, O_CREAT | O_TRUNC);
   if (!fd.ok()) return fd.status();
-  fcntl(fd->get(), F_SETFL, 0);  // a slow reader of a pipe is waited for
+  fcntl(fd->get(), F_SETFL, 0);  // from here on, wait for a slow reader of a pipe
   while (!text.empty()) {
     const ssize_t size = write(fd->get(), text.data(), text.size());
     if (size < 0 && errno != EINTR) return SystemFault(what, path, "written", errno);

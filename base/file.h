@@ -1,5 +1,5 @@
-// Files that a user names. A folder, a pipe or a device where a file belongs is an error that says
-// so: nothing here throws, waits for another process, or reads without a limit.
+// Reads and writes files that a user names. A folder, pipe or device in place of a file is reported
+// as such. Nothing here throws, waits for another process, or reads without a limit.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace beamline {
 
-// A file descriptor, closed at the end.
+// Owns a file descriptor and closes it.
 class ScopedFd {
  public:
   explicit ScopedFd(int fd = -1) : fd_(fd) {}
@@ -28,18 +28,19 @@ class ScopedFd {
   int fd_;
 };
 
-// The functions name the file as "WHAT is 'PATH'", with the flag or field that it came from as
-// `what`. NOT_FOUND when there is no such file, INVALID_ARGUMENT for every other fault.
+// In errors the functions name the file as "WHAT is 'PATH'"; `what` is the flag or field of the
+// path. NOT_FOUND if the file does not exist, INVALID_ARGUMENT for every other fault.
 
-// Opens a regular file to read.
+// Opens a regular file for reading.
 absl::StatusOr<ScopedFd> OpenFile(std::string_view what, const std::string& path);
-// The whole of a regular file that is at most `max_bytes` long.
+// Reads a whole regular file of at most `max_bytes` bytes.
 absl::StatusOr<std::string> ReadFile(std::string_view what, const std::string& path,
                                      size_t max_bytes);
 
-// Whether WriteFile could open the path; changes nothing. For the time before long work.
+// Whether WriteFile could open the path; changes nothing. Call it before long work.
 absl::Status CheckWritable(std::string_view what, const std::string& path);
-// Writes a file anew; a device, or a pipe that somebody reads, too.
+// Writes a new file or replaces an old one. Also writes to a device, or to a pipe that has a
+// reader.
 absl::Status WriteFile(std::string_view what, const std::string& path, std::string_view text);
 
 }  // namespace beamline

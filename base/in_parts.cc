@@ -24,7 +24,7 @@ void InParts(size_t count, size_t part, int most_threads,
   others.reserve(num_threads - 1);
   try {
     while (others.size() + 1 < num_threads) others.emplace_back(work);
-  } catch (const std::system_error&) {  // fewer do it
+  } catch (const std::system_error&) {  // fewer threads do the work
   }
   work();
 }

@@ -1,4 +1,4 @@
-// Work over a long range, divided over threads that exist for that time.
+// Splits work over a long range between temporary threads.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +7,11 @@
 
 namespace beamline {
 
-// Calls body(begin, end) for consecutive parts of [0, count), each of at most `part` items and each
-// once, on the calling thread and up to most_threads - 1 others, no more than there are cores and
-// parts. Returns when all are done. For work of milliseconds: starting a thread takes some 30 us.
-// Where the system has no thread left, the calling one does it. REQUIRES: part > 0. `body` does not
-// throw.
+// Calls body(begin, end) for consecutive parts of [0, count), each of at most `part` items, each
+// once. Runs on the calling thread and up to most_threads - 1 others, limited by the number of
+// cores and parts. Returns when all parts are done. Meant for work of milliseconds: starting a
+// thread takes some 30 us. If the system has no thread left, fewer threads do the work. REQUIRES:
+// part > 0; `body` does not throw.
 void InParts(size_t count, size_t part, int most_threads,
              absl::FunctionRef<void(size_t begin, size_t end)> body);
 

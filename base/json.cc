@@ -12,7 +12,7 @@
 namespace beamline {
 namespace {
 
-// A first pass over the text that keeps nothing but the names of the objects that are open.
+// A first pass over the text. It stores only the names in the open objects.
 class StrictnessCheck final : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit StrictnessCheck(size_t max_parts) : max_parts_(max_parts) {}
@@ -66,7 +66,8 @@ class StrictnessCheck final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  // Arrays too, with no names. Its hashes have a seed of the process: no file has many alike.
+  // Arrays have entries too, without names. The hash has a random seed per process, so input cannot
+  // force collisions.
   std::vector<absl::flat_hash_set<std::string>> open_;
   const size_t max_parts_;
   size_t num_values_ = 0;
@@ -78,7 +79,7 @@ class StrictnessCheck final : public nlohmann::json_sax<nlohmann::json> {
 
 absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, std::string_view source,
                                          size_t max_parts) {
-  // The parser takes a NUL for the end of the text and would pass over what follows.
+  // The parser stops at a NUL and would ignore the text after it.
   if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
     return absl::InvalidArgumentError(
         fmt::format("{}: not valid JSON at byte {}", source, nul + 1));
@@ -114,7 +115,7 @@ std::string JsonString(std::string_view text) {
 }
 
 void AppendJsonString(std::string_view text, std::string& out) {
-  // What nearly all names and numbers are: nothing in it is written otherwise.
+  // Fast path: most names and numbers need no escapes.
   const bool is_plain = std::ranges::all_of(
       text, [](char c) { return c >= ' ' && c < '\x7F' && c != '"' && c != '\\'; });
   if (is_plain) {

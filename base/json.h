@@ -1,5 +1,5 @@
-// JSON that nobody vouches for: bounded in depth and in values, names within an object unique,
-// nothing behind the value. Whoever reads the file bounds its size.
+// Parses untrusted JSON. Depth and number of values are bounded, names within an object are unique,
+// and nothing follows the value. The code that reads the file bounds its size.
 #pragma once
 
 #include <cstddef>
@@ -14,22 +14,22 @@
 namespace beamline {
 
 inline constexpr size_t kMaxJsonDepth = 64;
-// Names of members count too. A value of two bytes may take some eighty of memory; a tokenizer of a
-// million tokens has three million.
+// Names of members count too. A two-byte value can take some 80 bytes of memory. A tokenizer of a
+// million tokens has three million values.
 inline constexpr size_t kMaxJsonValues = size_t{1} << 23;
 
-// Parses a JSON value. Faults (syntax with its byte position, more than the limits, a name twice in
-// one object) are INVALID_ARGUMENT; `source` names the file in them. `max_parts`: of texts, lists,
-// objects and names, which take more memory than numbers.
+// Parses a JSON value. Faults (syntax with its byte position, exceeded limits, a repeated name in
+// an object) are INVALID_ARGUMENT; `source` names the file in them. `max_parts` limits texts,
+// lists, objects and names, which take more memory than numbers.
 absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, std::string_view source,
                                          size_t max_parts = kMaxJsonValues);
 
-// The same, where a value that is not an object is a fault too.
+// The same; a value that is not an object is also a fault.
 absl::StatusOr<nlohmann::json> ParseJsonObject(std::string_view text, std::string_view source,
                                                size_t max_parts = kMaxJsonValues);
 
-// The value when it is a whole number from min to max; nullopt otherwise. No cast of the library's
-// tells, which cuts what does not fit.
+// The value if it is a whole number in [min, max], else nullopt. The library's casts would silently
+// truncate.
 std::optional<int64_t> WholeNumber(const nlohmann::json& value, int64_t min, int64_t max);
 
 // A JSON string with its quotes, in ASCII. Bytes that are not UTF-8 become U+FFFD.

@@ -9,14 +9,14 @@ namespace {
 
 constexpr std::string_view kSpace = " \t\n\r";
 
-// Behind the string that begins at `begin`.
+// The position after the string that starts at `begin`.
 size_t StringEnd(std::string_view text, size_t begin) {
   size_t i = begin + 1;
   while (i < text.size() && text[i] != '"') i += text[i] == '\\' ? 2 : 1;
   return std::min(i + 1, text.size());
 }
 
-// Behind the value that begins at `begin`: at the comma or bracket that ends it.
+// The position after the value that starts at `begin`: its comma or closing bracket.
 size_t ValueEnd(std::string_view text, size_t begin) {
   int depth = 0;
   for (size_t i = begin; i < text.size();) {

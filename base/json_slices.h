@@ -1,5 +1,5 @@
-// The parts of a JSON text as they stand in it: where the order of an object's members counts,
-// which a parsed value does not keep.
+// Splits a JSON text into its members or items without changing them. A parsed value does not keep
+// the order of an object's members.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The lines of a file descriptor as they come, without ever waiting for long.
+// Reads lines from a file descriptor with a timeout.
 #pragma once
 
 #include <chrono>
@@ -11,11 +11,11 @@ class LineReader {
  public:
   enum class Outcome { kLine, kNotYet, kEnd, kError };
 
-  // The descriptor outlives the reader.
+  // The descriptor must outlive the reader.
   explicit LineReader(int fd) : fd_(fd) {}
 
-  // The next line without its end, \n or \r\n; a last line needs none. kNotYet when no whole line
-  // has come within `timeout`; what came of it is kept. After kError, errno says why.
+  // Returns the next line without its end, \n or \r\n; the last line needs none. kNotYet if no
+  // whole line arrived within `timeout`; a partial line is kept. After kError, errno has the cause.
   Outcome Next(std::string& line, std::chrono::milliseconds timeout);
 
  private:
@@ -23,8 +23,8 @@ class LineReader {
 
   const int fd_;
   std::string buffer_;
-  size_t begin_ = 0;     // of what was not handed out
-  size_t searched_ = 0;  // no end of a line stands before
+  size_t begin_ = 0;     // start of the unread data
+  size_t searched_ = 0;  // no line end before this position
   bool at_end_ = false;
 };
 

@@ -57,7 +57,7 @@ absl::Status CheckAddressRoom(int num_threads, int64_t bytes) {
     pthread_attr_destroy(&defaults);
   }
   const size_t needed = static_cast<size_t>(num_threads) * stack + static_cast<size_t>(bytes);
-  // Takes addresses and no memory.
+  // Reserves addresses without using memory.
   void* const taken =
       mmap(nullptr, needed, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (taken != MAP_FAILED) {

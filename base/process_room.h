@@ -1,4 +1,4 @@
-// What the system still lets the process have.
+// Checks the limits of the process for threads, descriptors and address space.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,16 @@
 
 namespace beamline {
 
-// RESOURCE_EXHAUSTED, with both numbers, when fewer than `num_threads` more can be started. They
-// are started, and end before it returns: libraries that want one later end the process without it.
+// RESOURCE_EXHAUSTED, with both numbers, if fewer than `num_threads` more threads can be started.
+// Starts and ends them to find out. Libraries abort the process if they cannot start a thread
+// later.
 absl::Status CheckThreadRoom(int num_threads);
 
-// The same of descriptors that can be opened: gRPC ends the process where it wants one and gets
-// none.
+// The same for open file descriptors: gRPC aborts the process if it cannot open one.
 absl::Status CheckDescriptorRoom(int num_descriptors);
 
-// The same of address space (ulimit -v), for the stacks of the threads and `bytes` beside:
-// libraries whose thread or memory the system refuses end the process.
+// The same for address space (ulimit -v): the threads' stacks and `bytes` more. Libraries abort the
+// process if the system refuses them a thread or memory.
 absl::Status CheckAddressRoom(int num_threads, int64_t bytes);
 
 }  // namespace beamline

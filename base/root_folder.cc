@@ -20,13 +20,13 @@
 namespace beamline {
 namespace {
 
-constexpr int kMostLinks = 40;  // as Linux has it
-// That links full of ".." may have the walk follow.
+constexpr int kMostLinks = 40;  // as in Linux
+// Limits the walk if links contain many "..".
 constexpr int kMostNames = 20000;
 // O_NONBLOCK: a named pipe must not wait for a writer.
 constexpr int kEveryOpen = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 
-// `path` without `root` in front; none: it is not below it.
+// `path` relative to `root`; nullopt if it is not below it.
 std::optional<std::string_view> Below(std::string_view root, std::string_view path) {
   if (!path.starts_with(root)) return std::nullopt;
   path.remove_prefix(root.size());
@@ -42,8 +42,8 @@ int OpenByKernel(int root, const std::string& relative, int flags) {
   return static_cast<int>(syscall(SYS_openat2, root, relative.c_str(), &how, sizeof(how)));
 }
 
-// One path, followed name by name. A folder that is open is never left by its "..", which another
-// process may have moved elsewhere: the names up to there are followed again.
+// Resolves one path name by name. For "..", the walk restarts from the root with the names up to
+// there. The ".." of the open folder itself may be elsewhere if another process has moved it.
 class Walk {
  public:
   Walk(int root, std::string_view root_path, int flags)
@@ -82,19 +82,19 @@ class Walk {
       if (!name.empty() && name != ".") names.emplace_back(name);
       begin = end + 1;
     }
-    // A slash at the end asks for a folder.
+    // A slash at the end requires a folder.
     if (path.ends_with('/') && pending_.empty()) flags_ |= O_DIRECTORY;
     pending_.insert(pending_.begin(), names.begin(), names.end());
   }
 
-  // What was none has become a link since: to be followed, as often as links may be.
+  // The name was not a link before but is one now. Follow it, within the limit of links.
   bool MayLookAgain() { return ++num_links_ <= kMostLinks; }
 
-  // Whether `name` is a link: what it says is in its place then.
+  // Whether `name` is a link. If so, replaces it by its target.
   bool FollowLink(const std::string& name) {
     char target[PATH_MAX];
     const ssize_t size = readlinkat(folder(), name.c_str(), target, sizeof(target));
-    if (size < 0) return false;  // opening it says what it is
+    if (size < 0) return false;  // the later open reports what it is
     if (pending_.empty()) is_link_ = true;
     if (!MayLookAgain()) {
       error_ = ELOOP;
@@ -108,8 +108,8 @@ class Walk {
     return true;
   }
 
-  // An absolute link may name what is below the root, by the root's path or by another that leads
-  // there. What it says is no more than a name: it is walked from the root as any other.
+  // An absolute link may point below the root, by the root's path or by another path to it. Its
+  // target is walked from the root like any other path.
   void FollowFromTop(const std::string& target) {
     std::optional<std::string_view> relative = Below(root_path_, target);
     std::error_code error;
@@ -155,7 +155,7 @@ class Walk {
     folder_ = ScopedFd();
   }
 
-  // ELOOP where it is a link.
+  // ELOOP if it is a link.
   OpenedPath Last(const std::string& name) {
     ScopedFd fd(openat(folder(), name.c_str(), flags_ | O_NOFOLLOW));
     int error = fd.get() < 0 ? errno : 0;
@@ -171,9 +171,9 @@ class Walk {
   const int root_;
   const std::string_view root_path_;
   int flags_;
-  std::deque<std::string> pending_;  // what is left of the path
-  std::vector<std::string> names_;   // of the folders down to folder()
-  ScopedFd folder_;                  // none: the root
+  std::deque<std::string> pending_;  // remaining names of the path
+  std::vector<std::string> names_;   // names of the folders down to folder()
+  ScopedFd folder_;                  // none: at the root
   int num_links_ = 0;
   int num_names_ = 0;
   bool is_link_ = false;
@@ -197,15 +197,15 @@ absl::StatusOr<std::shared_ptr<const RootFolder>> RootFolder::Open(std::string_v
 
 OpenedPath RootFolder::OpenBeneath(const std::string& path, int flags) const {
   flags |= kEveryOpen;
-  // openat2 refuses what open ignores.
+  // openat2 refuses flag combinations that open ignores.
   if ((flags & O_PATH) != 0) flags &= O_PATH | O_CLOEXEC | O_DIRECTORY;
   const std::optional<std::string_view> relative = Below(path_, path);
   if (!relative.has_value()) return {.error = EXDEV};
   if (way_ == Way::kKernel) {
     ScopedFd fd(OpenByKernel(fd_.get(), std::string(*relative), flags));
     if (fd.get() >= 0) return {.fd = std::move(fd)};
-    // What it does not open is the walk's to judge: openat2 knows no absolute links, may give up
-    // beside a rename (EAGAIN), and is missing in old kernels and some sandboxes.
+    // The walk handles paths that openat2 cannot open. openat2 refuses absolute links, may fail
+    // with EAGAIN during a rename, and is missing in old kernels and some sandboxes.
   }
   return Walk(fd_.get(), path_, flags).Follow(*relative);
 }

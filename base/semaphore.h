@@ -1,7 +1,7 @@
-// How a thread that sleeps is woken: one system call on each side. A condition variable takes two
-// more, as whoever wakes takes its mutex in a way that others may have to wait;
-// std::atomic::wait and std::counting_semaphore give the core away before they sleep, which on a
-// busy machine takes longer than the sleep.
+// Wakes a sleeping thread with one system call on each side. A condition variable needs two more,
+// because the waking thread takes a mutex that others may have to wait for. std::atomic::wait and
+// std::counting_semaphore yield the core before they sleep; on a busy machine that takes longer
+// than the sleep.
 #pragma once
 
 #include <semaphore.h>
@@ -19,9 +19,9 @@ class Semaphore {
   Semaphore(const Semaphore&) = delete;
   Semaphore& operator=(const Semaphore&) = delete;
 
-  // One Acquire returns, of now or later.
+  // Lets one Acquire return, now or later.
   void Release() { BEAMLINE_CHECK(sem_post(&semaphore_) == 0); }
-  // Acquires at once, or not at all.
+  // Acquires without waiting; false if it cannot.
   bool TryAcquire() { return sem_trywait(&semaphore_) == 0; }
   void Acquire() {
     while (sem_wait(&semaphore_) != 0) BEAMLINE_CHECK(errno == EINTR);

@@ -1,5 +1,5 @@
-// A limit that several clients share: the last sixteenth of it is for clients that have few, so
-// that one client that takes all it can get keeps no other one out.
+// A limit shared by several clients. The last sixteenth is reserved for clients with little usage,
+// so that a client that takes all it can get does not block others.
 #pragma once
 
 #include <algorithm>
@@ -10,16 +10,16 @@
 
 namespace beamline {
 
-// All numbers are of one unit: requests, connections, bytes or tokens.
+// All numbers have the same unit: requests, connections, bytes or tokens.
 struct SharedLimit {
   int64_t limit = 0;
   int64_t taken = 0;        // by all clients
-  int64_t own = 0;          // of these, by the client that asks
-  int64_t num_clients = 1;  // that have taken any, with the one that asks
+  int64_t own = 0;          // of these, by the asking client
+  int64_t num_clients = 1;  // clients with any usage, including the asking one
 
   static constexpr int64_t Reserve(int64_t limit) { return limit / 16; }
 
-  // Whether the client may have `more` where places are scarce: less than half of an even share.
+  // Whether the client may have `more` from the reserve: it then has at most half of an even share.
   constexpr bool HasFew(int64_t more = 1) const {
     return own + more <= std::max<int64_t>(1, limit / (2 * num_clients));
   }
@@ -30,7 +30,7 @@ struct SharedLimit {
   }
 };
 
-// What each client has taken. Not thread safe.
+// Usage per client. Not thread-safe.
 class ClientCounts {
  public:
   int64_t total() const { return total_; }
@@ -38,7 +38,7 @@ class ClientCounts {
     const auto found = clients_.find(client);
     return found == clients_.end() ? 0 : found->second;
   }
-  // As the client finds it.
+  // The limit as it applies to the client now.
   SharedLimit LimitFor(const std::string& client, int64_t limit) const {
     const auto found = clients_.find(client);
     const auto num_clients = static_cast<int64_t>(clients_.size());
@@ -50,7 +50,7 @@ class ClientCounts {
     clients_[client] += count;
     total_ += count;
   }
-  // REQUIRES: the client has taken as many.
+  // REQUIRES: the client has taken at least `count`.
   void Give(const std::string& client, int64_t count) {
     if (count == 0) return;
     const auto found = clients_.find(client);
@@ -61,7 +61,7 @@ class ClientCounts {
 
  private:
   int64_t total_ = 0;
-  absl::flat_hash_map<std::string, int64_t> clients_;  // those that have any
+  absl::flat_hash_map<std::string, int64_t> clients_;  // clients with any usage
 };
 
 }  // namespace beamline

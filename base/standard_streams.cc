@@ -16,16 +16,16 @@ namespace {
 void OpenMissingStreams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(fd, F_GETFD) != -1) continue;
-    // In the direction that is of no use: reading or writing fails with EBADF. The lowest free
-    // number is the one that is missing.
+    // Opened in the wrong direction, so that reading or writing fails with EBADF. open() uses the
+    // lowest free number, which is the missing one.
     if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) return;
   }
 }
 
-int print_errno = 0;  // of the first write that failed in Print
+int print_errno = 0;  // of the first failed write in Print
 
-// Before the initializers of the shared libraries, the only place where this is in time: they open
-// descriptors of their own, and reading "standard input" would wait for one of these for ever.
+// Runs before the initializers of shared libraries, the only point early enough. Libraries open
+// descriptors of their own; reading "standard input" from one of these would block forever.
 [[gnu::used,
   gnu::section(".preinit_array")]] void (*const open_missing_streams)() = OpenMissingStreams;
 
@@ -33,7 +33,7 @@ int print_errno = 0;  // of the first write that failed in Print
 
 void PrepareStandardStreams() {
   signal(SIGPIPE, SIG_IGN);
-  signal(SIGXFSZ, SIG_IGN);  // a log that reaches the limit of a file is as one on a full disk
+  signal(SIGXFSZ, SIG_IGN);  // a log at the file size limit then fails like one on a full disk
 }
 
 void Print(std::string_view text) {

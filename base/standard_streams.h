@@ -7,17 +7,16 @@
 
 namespace beamline {
 
-// To be called first in main. A pipe that nobody reads any more is an error of write from now on
-// and no signal. A program that links this has standard descriptors that its caller closed kept
-// occupied from its start, so that no file or connection gets their number and what was meant for a
-// terminal; using them fails as before.
+// Call this first in main. Afterwards writing to a closed pipe is an error, not a signal. Linking
+// this also keeps standard descriptors occupied that the caller had closed. So no file or
+// connection gets their number and receives output for the terminal; using them still fails.
 void PrepareStandardStreams();
 
-// Writes to standard output. What fails is told by FlushStandardOutput alone, of a text of any
-// length; fmt::print throws when it meets it.
+// Writes to standard output. Errors are reported only by FlushStandardOutput, for texts of any
+// length; fmt::print would throw.
 void Print(std::string_view text);
 
-// Writes out what stdio holds for standard output. An error when any write to it failed.
+// Flushes standard output. Returns an error if any write to it failed.
 absl::Status FlushStandardOutput();
 
 // "standard output cannot be written: No space left on device".

@@ -1,4 +1,4 @@
-// Shorthand for absl::Status, the error type of every module boundary.
+// Macros for absl::Status, the error type of every module boundary.
 #pragma once
 
 #include <utility>
@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-// Returns the status from the calling function unless it is OK.
+// Returns the status from the calling function if it is not OK.
 #define BEAMLINE_RETURN_IF_ERROR(expression)                  \
   do {                                                        \
     if (absl::Status status_ = (expression); !status_.ok()) { \
@@ -21,6 +21,6 @@
   if (!result.ok()) return result.status();                         \
   declaration = *std::move(result)
 
-// BEAMLINE_ASSIGN_OR_RETURN(auto x, F()): x gets F's value, or the function returns F's error.
+// BEAMLINE_ASSIGN_OR_RETURN(auto x, F()): assigns F's value to x, or returns F's error.
 #define BEAMLINE_ASSIGN_OR_RETURN(declaration, expression) \
   BEAMLINE_ASSIGN_OR_RETURN_(BEAMLINE_STATUS_CONCAT(status_or_, __LINE__), declaration, expression)

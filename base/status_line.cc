@@ -9,10 +9,10 @@
 namespace beamline {
 namespace {
 
-// Back to the line's begin, and what stands there is cleared.
+// Returns to the line's start and clears the line.
 constexpr char kClear[] = "\r\x1b[K";
 
-// A longer line would break, and could not be written over.
+// A longer line would wrap and could not be overwritten.
 size_t WidthOfTerminal() {
   constexpr size_t kUsual = 80;
   winsize size{};

@@ -1,4 +1,4 @@
-// A line on a terminal that tells how far work has come, drawn again and again in its place.
+// A progress line on a terminal, redrawn in place.
 #pragma once
 
 #include <chrono>
@@ -14,19 +14,19 @@ namespace beamline {
 
 class StatusLine {
  public:
-  // The line, of at most `width` characters of ASCII; more are cut. Called on a thread of the
-  // line's own, and never while Around's function runs.
+  // Returns the line: ASCII, cut to `width` characters. Called on a thread of the StatusLine, never
+  // while Around runs its function.
   using Text = std::function<std::string(double elapsed_s, size_t width)>;
 
-  // `out` is standard error. Nothing is drawn unless `is_shown`.
+  // `out` must be standard error. Draws only if `is_shown`.
   StatusLine(std::ostream& out, bool is_shown, std::chrono::milliseconds interval, Text text);
   // Clears the line.
   ~StatusLine();
   StatusLine(const StatusLine&) = delete;
   StatusLine& operator=(const StatusLine&) = delete;
 
-  // Runs what prints to the same terminal, or changes what the text is made of. `prints`: the line
-  // is taken away for it.
+  // Runs `work`, which may print to the same terminal or change the data that `text` reads.
+  // `prints`: removes the line meanwhile.
   void Around(bool prints, const std::function<void()>& work);
 
  private:
@@ -39,7 +39,7 @@ class StatusLine {
   const std::chrono::milliseconds interval_;
   const Text text_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  std::mutex mutex_;  // guards what follows, `out_` and what text_ reads
+  std::mutex mutex_;  // guards the members below, `out_` and the data that text_ reads
   std::condition_variable wake_;
   bool is_drawn_ = false;
   bool stopping_ = false;

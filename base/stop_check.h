@@ -1,7 +1,7 @@
-// Ends long work early once its result is not wanted: after a deadline, a cancellation, or at the
-// end of the server. The caller puts a check on its thread's stack; long loops far below ask it now
-// and then. It belongs to the thread instead of being an argument, so that tokenizers and templates
-// do not need to know about requests.
+// Stops long work early once its result is not needed: after a deadline, a cancellation, or at the
+// server's shutdown. The caller puts a check on its thread's stack; long loops in the code that it
+// calls query it now and then. It belongs to the thread instead of being an argument, so that
+// tokenizers and templates do not depend on requests.
 #pragma once
 
 #include <utility>
@@ -15,8 +15,8 @@ class StopCheck {
   StopCheck(const StopCheck&) = delete;
   StopCheck& operator=(const StopCheck&) = delete;
 
-  // The first reason to stop of this thread's checks, the innermost first; OK: go on. Costs what
-  // the checks cost: call it about once a millisecond.
+  // The first reason to stop among this thread's checks, innermost first; OK: continue. It runs all
+  // checks, so call it about once per millisecond.
   static absl::Status Now() {
     for (const StopCheck* one = innermost_; one != nullptr; one = one->outer_) {
       absl::Status status = one->Ask();
@@ -36,8 +36,8 @@ class StopCheck {
   const StopCheck* const outer_;
 };
 
-// Holds from its construction to its destruction, both on one thread. `ask` returns why the work of
-// this thread is to stop, OK while it is to go on.
+// A check that is active from construction to destruction, both on one thread. `ask` returns why
+// this thread's work must stop, or OK.
 template <typename AskFunction>
 class StopWhen final : public StopCheck {
  public:

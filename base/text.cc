@@ -16,9 +16,9 @@ namespace {
 
 constexpr std::string_view kGap = " ... ";
 
-// Characters that show nothing, or change how a terminal orders and breaks what stands around them:
-// bidirectional controls, line and paragraph separators, invisible formats, tags. Joiners
-// (U+200C, U+200D) belong to words.
+// Characters that are invisible, or change how a terminal orders and breaks the text around them:
+// bidirectional controls, line and paragraph separators, invisible formats, tags. Joiners (U+200C,
+// U+200D) are allowed because words contain them.
 constexpr std::array<std::pair<uint32_t, uint32_t>, 12> kInvisible = {{{0xAD, 0xAD},
                                                                        {0x61C, 0x61C},
                                                                        {0x180E, 0x180E},
@@ -32,8 +32,8 @@ constexpr std::array<std::pair<uint32_t, uint32_t>, 12> kInvisible = {{{0xAD, 0x
                                                                        {0xE0001, 0xE0001},
                                                                        {0xE0020, 0xE007F}}};
 
-// Insertions, deletions, replacements and swaps of neighbours that make one text of the other; case
-// does not count, nor do '_' and '-' differ: they are what settings and flags differ in.
+// The number of insertions, deletions, replacements and swaps of neighbours between two texts. Case
+// is ignored, and '_' equals '-', because settings and flags differ in these.
 size_t EditDistance(std::string_view a, std::string_view b) {
   const auto at = [](std::string_view text, size_t i) {
     return text[i] == '_' ? '-' : std::tolower(static_cast<unsigned char>(text[i]));
@@ -55,7 +55,7 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-// Of ASCII and of Latin-1; the latter's CSI is a terminal's as ESC [ is.
+// Controls of ASCII and Latin-1. Terminals accept Latin-1's CSI (0x9B) like ESC [.
 bool IsControl(uint32_t code) { return code < 0x20 || (code >= 0x7F && code < 0xA0); }
 
 bool IsInvisible(uint32_t code) {
@@ -64,12 +64,13 @@ bool IsInvisible(uint32_t code) {
   });
 }
 
-// Nothing but ASCII that shows: most messages, which need no look at each character.
+// Only printable ASCII: fast path for most messages.
 bool IsPlainAscii(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7F; });
 }
 
-// The character that the text begins with, which is taken off it; nullopt for a byte of none.
+// Removes the first character of the text and returns it; nullopt if the byte is not part of a
+// character.
 std::optional<char32_t> TakeCharacter(std::string_view& text) {
   const bool is_valid = ScanUtf8(text).kind == Utf8Scan::kValid;
   size_t length = 0;
@@ -108,12 +109,12 @@ bool IsPlainText(std::string_view text) {
 
 std::string Shorten(std::string_view text, size_t max_bytes) {
   if (text.size() <= max_bytes && IsPlainAscii(text)) return std::string(text);
-  // What is left out of a long text need not be made printable.
+  // The part of a long text that is left out need not be made printable.
   const bool is_long = text.size() > 4 * max_bytes;
   const std::string first = Printable(is_long ? text.substr(0, max_bytes) : text);
   const std::string last = is_long ? Printable(text.substr(text.size() - max_bytes)) : first;
   if (!is_long && first.size() <= max_bytes) return first;
-  // The beginning says where, the end what would be right: two thirds for the one.
+  // The start tells where the error is, the end what is accepted: two thirds for the start.
   const size_t kept = max_bytes - kGap.size();
   size_t head = kept * 2 / 3;
   size_t tail = last.size() - (kept - head);
@@ -134,10 +135,10 @@ std::string ErrorLine(std::string_view program, const absl::Status& status) {
 }
 
 std::string Closest(std::string_view name, const std::vector<std::string>& candidates) {
-  constexpr size_t kLongestName = 100;  // no name of ours is longer, and the work is quadratic
+  constexpr size_t kLongestName = 100;  // longer than all names here; the work is quadratic
   if (name.empty() || name.size() > kLongestName) return "";
   std::string closest;
-  // One slip in three characters; a beginning of three characters says enough.
+  // Allows one edit per three characters. A prefix of three letters also counts as close.
   size_t least = std::max<size_t>(1, name.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
     if (candidate.size() > kLongestName) continue;

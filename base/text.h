@@ -1,4 +1,4 @@
-// Short texts about what a user wrote: error lines, and names that were probably meant.
+// Short texts about user input: error lines and suggestions for misspelled names.
 #pragma once
 
 #include <cstddef>
@@ -10,27 +10,26 @@
 
 namespace beamline {
 
-// Whether all of it shows as it is: UTF-8 without control characters, bidirectional controls and
-// other characters that a terminal does not show.
+// Whether a terminal shows all of the text as it is: valid UTF-8 without control characters,
+// bidirectional controls or invisible characters.
 bool IsPlainText(std::string_view text);
 
-// The longest line that a program writes about an error, its end included.
+// The longest error line that a program writes, including its line end.
 inline constexpr size_t kMaxErrorLineBytes = 480;
 
-// At most `max_bytes` of one line of UTF-8 for people: U+FFFD for each byte that is part of no
-// character, a space for each control character, "<U+202E>" for what would reorder the line or
-// not show; of a longer text its beginning and its end, " ... " between them. REQUIRES: max_bytes
-// >= 16.
+// Makes text printable on one line of at most `max_bytes` bytes. Bytes that are not UTF-8 become
+// U+FFFD, control characters become spaces. Characters that are invisible or reorder the line
+// become "<U+202E>". A longer text keeps its start and its end, with " ... " between them.
+// REQUIRES: max_bytes >= 16.
 std::string Shorten(std::string_view text, size_t max_bytes = 100);
 
 // "PROGRAM: MESSAGE\n", shortened to kMaxErrorLineBytes.
 std::string ErrorLine(std::string_view program, std::string_view message);
 
-// Of the status's message.
+// Uses the status's message.
 std::string ErrorLine(std::string_view program, const absl::Status& status);
 
-// The candidate that `name` is most likely a misspelling or a beginning of; empty when none is
-// near.
+// The candidate that `name` most likely misspells or abbreviates; empty if none is close.
 std::string Closest(std::string_view name, const std::vector<std::string>& candidates);
 
 // "; did you mean 'CLOSEST'?", or nothing.

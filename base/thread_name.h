@@ -1,12 +1,12 @@
-// The name of a thread, as `top -H` and debuggers show it.
+// Names a thread for `top -H` and debuggers.
 #pragma once
 
 #include <sys/prctl.h>
 
 namespace beamline {
 
-// Of the calling thread and of those that it begins, unless they have one of their own. At most 15
-// bytes; what is longer is cut.
+// Names the calling thread and the threads that it starts, unless they get names of their own. Cut
+// to 15 bytes.
 inline void NameThisThread(const char* name) { prctl(PR_SET_NAME, name); }
 
 }  // namespace beamline

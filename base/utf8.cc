@@ -34,7 +34,7 @@ Utf8Scan ScanUtf8(std::string_view bytes) {
 
 namespace {
 
-// Length of the ASCII run at the front, found eight bytes at a time.
+// Length of the ASCII prefix, scanned eight bytes at a time.
 size_t AsciiPrefix(std::string_view text) {
   size_t i = 0;
   for (; i + 8 <= text.size(); i += 8) {

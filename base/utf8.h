@@ -11,12 +11,12 @@ namespace beamline {
 
 inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";  // U+FFFD
 
-// The first character of a byte string that may be anything.
+// Describes the first character of arbitrary bytes.
 struct Utf8Scan {
   enum Kind : uint8_t {
     kValid,
-    kInvalid,     // length bytes can never be part of a character
-    kIncomplete,  // all length bytes begin a character that further bytes could complete
+    kInvalid,     // `length` bytes that cannot be part of a character
+    kIncomplete,  // `length` bytes that start a character; more bytes could complete it
   };
   Kind kind;
   uint8_t length;
@@ -26,14 +26,14 @@ struct Utf8Scan {
 // subparts"), which is also what Rust's from_utf8_lossy does.
 Utf8Scan ScanUtf8(std::string_view bytes);
 
-// Offset of the first byte that is not part of a valid character.
+// The offset of the first byte that is not part of a valid character.
 std::optional<size_t> FindInvalidUtf8(std::string_view bytes);
 
 // Whether the bytes are UTF-8: no overlong forms, no surrogates, nothing past U+10FFFF.
 inline bool IsValidUtf8(std::string_view bytes) { return !FindInvalidUtf8(bytes).has_value(); }
 
-// Moves the characters of *pending to *out, U+FFFD for each invalid part. What may still become a
-// character stays in *pending, unless `at_end`, which makes it invalid too.
+// Moves the characters of *pending to *out, with U+FFFD for each invalid part. An incomplete
+// character at the end stays in *pending; with `at_end` it counts as invalid.
 void DrainLossy(std::string* pending, bool at_end, std::string* out);
 
 inline bool IsContinuationByte(char byte) { return (static_cast<uint8_t>(byte) & 0xC0) == 0x80; }
@@ -44,7 +44,7 @@ inline size_t CharLength(char lead) {
   return byte < 0x80 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
 }
 
-// Reads the character at text[*position] and moves *position behind it.
+// Reads the character at text[*position] and moves *position after it.
 // REQUIRES: text is valid UTF-8, *position is on a character and before the end.
 inline char32_t ReadChar(std::string_view text, size_t* position) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[*position + i]); };
@@ -69,7 +69,8 @@ inline char32_t ReadChar(std::string_view text, size_t* position) {
   return c;
 }
 
-// The character that ends at text[end - 1], and where it begins. REQUIRES: text is valid, end > 0.
+// Reads the character that ends at text[end - 1]; *begin is its start. REQUIRES: text is valid, end
+// > 0.
 inline char32_t ReadCharBefore(std::string_view text, size_t end, size_t* begin) {
   size_t position = end - 1;
   while (IsContinuationByte(text[position])) --position;

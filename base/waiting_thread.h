@@ -1,5 +1,6 @@
-// A thread that waits for the answer to what it asks: whom it calls may leave it the work for the
-// answer, so that no other thread is woken, neither for the work nor by the answer.
+// Deferred work for a thread that waits for an answer. Code that the thread calls may leave it the
+// work that produces the answer. Then no other thread is woken for the work, and none needs to wake
+// this one.
 #pragma once
 
 #include "absl/functional/any_invocable.h"
@@ -7,27 +8,29 @@
 
 namespace beamline {
 
-// On the stack of the thread, around the call that asks; behind it the thread waits for what is not
-// answered yet. Whoever makes one says that the thread holds no lock at its end.
+// Lives on the thread's stack, around the call that asks. The destructor runs the deferred work;
+// afterwards the thread waits for anything still unanswered. The thread must hold no lock at that
+// point.
 class WaitingThread {
  public:
   using Work = absl::AnyInvocable<void()>;
 
-  // `is_answered`, which outlives it, tells whether the thread has what it waits for. REQUIRES:
-  // MayLend.
+  // `is_answered` must outlive this object. It returns whether the thread has its answer. REQUIRES:
+  // MayLend().
   explicit WaitingThread(absl::FunctionRef<bool()> is_answered);
-  // Does what was left.
+  // Runs the deferred work.
   ~WaitingThread();
   WaitingThread(const WaitingThread&) = delete;
   WaitingThread& operator=(const WaitingThread&) = delete;
 
-  // Whether the calling thread may make one: it has none, and no WorkBatch (base/work_batch.h),
-  // which the work has.
+  // Whether the calling thread may create one. It must have no other one and no WorkBatch
+  // (base/work_batch.h), because the deferred work creates a WorkBatch.
   static bool MayLend();
-  // Null: the calling thread does not wait, or has been left work already.
+  // The calling thread's object. Null if it has none, or has deferred work already.
   static WaitingThread* OfThisThread();
 
-  // Work that ends soon once StillWaits says no. REQUIRES: nothing was left before.
+  // Defers the work, which must end soon after StillWaits() turns false. REQUIRES: no work was left
+  // before.
   void Leave(Work work);
   bool StillWaits() const { return !is_answered_(); }
 

@@ -29,7 +29,7 @@ void WorkBatch::HandOver() {
 void WorkBatch::RunWhile(absl::FunctionRef<bool()> idle) {
   Give(kept_, 0);
   size_t next = 0;
-  // What runs may post more.
+  // The work may post more.
   while (next < brief_.size() && idle()) {
     WorkerPool::Work work = std::move(brief_[next++].piece.work);
     work();

@@ -1,6 +1,6 @@
-// What a thread posts to worker pools, kept until the thread hands it over: one wake-up then serves
-// all of it. Work that is brief (WorkerPool::PostBrief) the thread may run itself while it has
-// nothing else to do, and nobody is woken.
+// Collects the work that a thread posts to worker pools until it hands the work over. One wake-up
+// then serves all of it. The thread may run brief work (WorkerPool::PostBrief) itself while it is
+// idle, without waking another thread.
 #pragma once
 
 #include <cstddef>
@@ -13,24 +13,25 @@
 
 namespace beamline {
 
-// Used by the thread that made it, alone.
+// Only used by the thread that created it.
 class WorkBatch {
  public:
-  // Keeps what this thread posts from now on. REQUIRES: the thread has no other.
+  // Collects the work that this thread posts from now on. REQUIRES: the thread has no other
+  // WorkBatch.
   WorkBatch();
   ~WorkBatch();
   WorkBatch(const WorkBatch&) = delete;
   WorkBatch& operator=(const WorkBatch&) = delete;
 
-  // Null: the thread has none.
+  // The calling thread's batch; null: it has none.
   static WorkBatch* OfThisThread();
 
   size_t num_brief() const { return brief_.size(); }
-  // Gives what is kept to its pools, in its order. To be called before the thread turns to anything
-  // that takes longer than a wake-up.
+  // Posts the collected work to its pools, in order. Call it before anything that takes longer than
+  // a wake-up.
   void HandOver();
-  // Runs brief work here, in its order, while `idle`, which is asked before each piece, says so.
-  // Hands over the rest, and first of all what is not brief.
+  // Hands over all work that is not brief. Then runs brief work here, in order, as long as `idle`,
+  // which is called before each piece, returns true. Hands over the rest.
   void RunWhile(absl::FunctionRef<bool()> idle);
 
  private:
@@ -47,12 +48,12 @@ class WorkBatch {
   void KeepBrief(WorkerPool& pool, WorkerPool::Piece piece) {
     brief_.push_back({&pool, std::move(piece)});
   }
-  // A few are kept without an allocation.
+  // Avoids an allocation for a few pieces.
   using Pieces = absl::InlinedVector<Kept, 4>;
   void Give(Pieces& kept, size_t first);
 
   Pieces kept_, brief_;
-  std::vector<WorkerPool::Piece> given_;  // for one pool; kept for its memory
+  std::vector<WorkerPool::Piece> given_;  // pieces for one pool; a member to reuse its memory
 };
 
 }  // namespace beamline

@@ -1,4 +1,5 @@
-// A few threads for work that must not run on the caller's: tokenizing, converting answers.
+// A small thread pool for work that must not run on the calling thread: tokenizing, converting
+// answers.
 #pragma once
 
 #include <cstddef>
@@ -18,21 +19,21 @@ class WorkerPool {
  public:
   using Work = absl::AnyInvocable<void()>;
 
-  // Throws std::system_error where the system has no thread left.
+  // Throws std::system_error if the system has no thread left.
   explicit WorkerPool(int num_threads);
-  // Runs what has been posted, then ends.
+  // Runs all posted work, then joins the threads.
   ~WorkerPool();
 
-  // Runs `work` on one of the threads, first come first served. Returns at once. Where the calling
-  // thread has a WorkBatch (base/work_batch.h), that keeps the work until it is handed over.
+  // Runs `work` on one of the threads, in FIFO order. Returns at once. If the calling thread has a
+  // WorkBatch (base/work_batch.h), the batch keeps the work until it is handed over.
   void Post(Work work);
-  // As Post. Work that is done in some microseconds and never waits: a calling thread that has a
-  // WorkBatch and nothing else to do may come to run it itself.
+  // As Post, for work that takes some microseconds and never blocks. If the calling thread has a
+  // WorkBatch, it may run the work itself when it is idle.
   void PostBrief(Work work);
-  // When work that sends has its turn: behind all that was posted before, or before all that was
-  // not posted so.
+  // The position of posted work in the queue. kLast: after all earlier work. kFirst: before all
+  // kLast work.
   enum class Turn : uint8_t { kLast, kFirst };
-  // As Post, with a turn.
+  // As Post, with a position in the queue.
   void PostSend(Work work, Turn turn);
 
  private:
@@ -43,16 +44,16 @@ class WorkerPool {
     Turn turn = Turn::kLast;
   };
 
-  // Takes over what `pieces` hold, in their order, and wakes as many threads as that needs.
+  // Moves the work out of `pieces`, in order, and wakes one sleeping thread per piece.
   void PostAll(std::span<Piece> pieces);
-  // Takes what a thread runs next; null: nothing is there.
+  // Removes the next work from the queue; null: the queue is empty. REQUIRES: mutex_ is held.
   Work TakeLocked();
   void Run();
   void End();
 
   std::mutex mutex_;
-  std::deque<Work> first_, work_;  // guarded by mutex_; by their turn
-  int num_asleep_ = 0;   // guarded by mutex_; threads that sleep, without those already woken
+  std::deque<Work> first_, work_;  // guarded by mutex_; kFirst work and kLast work
+  int num_asleep_ = 0;   // guarded by mutex_; sleeping threads, except those already woken
   bool ending_ = false;  // guarded by mutex_
   Semaphore wake_up_;
   std::vector<std::thread> threads_;

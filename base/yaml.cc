@@ -9,7 +9,7 @@
 namespace beamline {
 namespace {
 
-// Remembers where a document's root stands.
+// Records the position of a document's root.
 class RootFinder final : public YAML::EventHandler {
  public:
   const std::optional<YAML::Mark>& root() const { return root_; }

@@ -1,4 +1,4 @@
-// YAML that a user wrote.
+// Parses YAML that a user wrote.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace beamline {
 
-// The one document of `text`; null when there is none. INVALID_ARGUMENT "WHAT:LINE: PROBLEM" for
-// what is not YAML and for a second document. Instead of YAML::LoadAll, which never ends with a
-// text that goes on where its document has ended: "[a]]".
+// The single document of `text`; a null node if there is none. INVALID_ARGUMENT "WHAT:LINE:
+// PROBLEM" for invalid YAML or a second document. Replaces YAML::LoadAll, which loops forever on
+// text that continues after the end of its document: "[a]]".
 absl::StatusOr<YAML::Node> LoadYaml(std::string_view what, const std::string& text);
 
 }  // namespace beamline
