@@ -1,4 +1,4 @@
-// Line charts as SVG inside a page, drawn with the classes of the page's style.
+// SVG line charts for pages; they use the classes of the page's style sheet.
 #pragma once
 
 #include <optional>
@@ -10,25 +10,25 @@ namespace beamline::loadtest {
 
 enum class SeriesStyle {
   kData,
-  kLimit,      // what must not be passed
-  kReference,  // what the data is held against
+  kLimit,      // an upper limit
+  kReference,  // a reference for the data
 };
 
 struct ChartSeries {
-  std::string name;  // in the legend
-  // (x, y), x ascending; a y that is not finite is a gap.
+  std::string name;  // shown in the legend
+  // (x, y) with ascending x; a y that is not finite is a gap.
   std::vector<std::pair<double, double>> points;
   SeriesStyle style = SeriesStyle::kData;
 };
 
-// A part of the x axis that is shaded, and is in the legend.
+// A shaded part of the x axis; listed in the legend.
 struct ChartBand {
   std::string name;
   double begin = 0;
   double end = 0;
 };
 
-// A place on the x axis with a line of its own, which is in the legend; at most kMostMarks.
+// A vertical line at a place on the x axis; listed in the legend. At most kMostMarks per chart.
 struct ChartMark {
   std::string name;
   double x = 0;
@@ -36,32 +36,32 @@ struct ChartMark {
 inline constexpr size_t kMostMarks = 2;
 
 enum class XAxis {
-  kLinear,      // from 0
-  kPercentile,  // of shares from 0 to below 1: logarithmic towards 1, so that the tail has room
+  kLinear,      // starts at 0
+  kPercentile,  // shares from 0 to below 1; logarithmic towards 1, to give the tail room
 };
 
 struct Chart {
   std::string title;
   std::string x_title;
-  std::string y_title;  // with its unit
+  std::string y_title;  // including its unit
   XAxis x_axis = XAxis::kLinear;
-  bool log_y = false;  // else linear from 0; values <= 0 are gaps
-  double x_end = 0;    // the x axis reaches here, or to the last point
+  bool log_y = false;  // else linear, starting at 0; values <= 0 are gaps
+  double x_end = 0;    // the x axis ends here or at the last point, whichever is larger
   std::vector<ChartSeries> series;
   std::vector<ChartBand> bands;
   std::vector<ChartMark> marks;
-  bool dots = false;  // at each point, where these are few
+  bool dots = false;  // draws a dot at each point, for charts with few points
 };
 
-// A <figure> with title, legend, and labelled axes; empty when no series has a point. Series
-// without one are left out; the others keep the colours of their places.
+// A <figure> with title, legend and labelled axes; empty if no series has a point. Series without a
+// point are left out; the others keep their colours.
 std::string DrawChart(const Chart& chart);
 
-// The figures of several charts, side by side where the screen has room: in rows of three if that
-// leaves no place empty and two would.
+// The figures of several charts, in rows of two. Rows of three are used if they fill the grid and
+// rows of two would not.
 std::string DrawCharts(const std::vector<Chart>& charts);
 
-// What the figures need of a page's style sheet.
+// The charts' part of a page's style sheet.
 std::string ChartStyle();
 
 }  // namespace beamline::loadtest

@@ -12,28 +12,27 @@
 namespace beamline::loadtest {
 namespace {
 
-// In the SVG's own units, which the page scales. The margins hold labels in the larger of the two
-// sizes of ChartStyle, that of narrow screens.
+// In SVG units. The margins fit labels in the larger font of ChartStyle, used on narrow screens.
 constexpr double kLeft = 80;
 constexpr double kRight = 566;
 constexpr double kTop = 40;
 constexpr double kBottom = 266;
 constexpr int kMostLabels = 8;
-// Of a percentile axis, from where on the y axis shows every value.
+// On a percentile axis, the y axis need not show values below this share.
 constexpr double kLeastShare = 0.1;
-// Of a log axis; smaller values lie on its end.
+// Largest ratio on a log axis; smaller values are drawn at its end.
 constexpr double kMostRange = 1e4;
 
-constexpr size_t kNumDashes = 4;  // a line is whole, or one of three
+constexpr size_t kNumDashes = 4;  // a solid line and three dashed ones
 
-// 1, 2 and 5 times the powers of ten; for index 0, 1, 2: 1, 2, 5; -1: 0.5.
+// 1, 2 or 5 times a power of ten. Index 0, 1, 2: 1, 2, 5; index -1: 0.5.
 double NiceStep(int index) {
   constexpr std::array<double, 3> kSteps = {1, 2, 5};
   const int decade = static_cast<int>(std::floor(index / 3.0));
   return kSteps[static_cast<size_t>(index - 3 * decade)] * std::pow(10, decade);
 }
 
-// The least step with which `range` has at most `most` of them.
+// The smallest step that divides `range` into at most `most` steps.
 double StepFor(double range, int most) {
   int index = static_cast<int>(std::floor(std::log10(range / most))) * 3;
   while (NiceStep(index) * most < range * (1 - 1e-9)) ++index;
@@ -41,16 +40,16 @@ double StepFor(double range, int most) {
 }
 
 struct Tick {
-  double position = 0;  // in the SVG's units
+  double position = 0;  // in SVG units
   std::string label;
 };
 
-// One axis: the values that it shows, and where.
+// One axis: its range of values and its position.
 struct Axis {
   bool log = false;
   double low = 0;
   double high = 1;
-  double begin = 0;  // in the SVG's units
+  double begin = 0;  // in SVG units
   double end = 1;
 
   double At(double value) const {
@@ -60,7 +59,7 @@ struct Axis {
   }
 };
 
-// Where a percentile stands on its axis: the number of nines.
+// The position on a percentile axis: the number of nines.
 double Nines(double share) { return -std::log10(1 - share); }
 
 bool IsDrawn(const Chart& chart, double y) { return std::isfinite(y) && (!chart.log_y || y > 0); }
@@ -84,7 +83,7 @@ Axis FitY(const Chart& chart) {
     for (const auto& [x, y] : series.points) {
       if (!IsDrawn(chart, y)) continue;
       high = std::max(high, y);
-      // The few smallest values would make a log axis of empty decades.
+      // The few smallest values would add empty decades to a log axis.
       if (chart.x_axis == XAxis::kPercentile && x < kLeastShare) continue;
       low = std::min(low, y);
     }
@@ -139,7 +138,7 @@ std::vector<Tick> YTicks(const Axis& axis) {
   }
   for (int i = first; NiceStep(i) <= axis.high * (1 + 1e-9); ++i) {
     if (NiceStep(i) < axis.low * (1 - 1e-9)) continue;
-    if (count > kMostLabels && i % 3 != 0) continue;  // powers of ten alone
+    if (count > kMostLabels && i % 3 != 0) continue;  // only powers of ten
     ticks.push_back({axis.At(NiceStep(i)), fmt::format("{:g}", NiceStep(i))});
   }
   return ticks;
@@ -176,7 +175,7 @@ std::string DrawAxes(const Chart& chart, const Axis& x, const Axis& y) {
   return svg;
 }
 
-// A line through the points between two gaps; a dot for one alone.
+// A line through the points between two gaps; a dot for a single point.
 std::string DrawSeries(const Chart& chart, const ChartSeries& series, size_t index, const Axis& x,
                        const Axis& y) {
   std::string path, dots;

@@ -1,4 +1,4 @@
-// The lines of a chart: what its figure on a page and a picture of it have in common.
+// The lines of a chart, shared by figures on pages and pictures.
 #pragma once
 
 #include <array>
@@ -10,8 +10,9 @@
 
 namespace beamline::loadtest {
 
-// Okabe and Ito's colours, which colour-blind readers can tell apart, but for their yellow, which
-// is too light for a line; and lighter ones for a dark page. Further series have dashes.
+// Okabe and Ito's colours, which colour-blind readers can tell apart, without their yellow, which
+// is too light for lines. kDark has lighter ones for dark pages. More than 7 series are told apart
+// by dashes.
 inline constexpr size_t kNumColours = 7;
 using Colours = std::array<std::string_view, kNumColours>;
 inline constexpr Colours kLight = {"#0072b2", "#d55e00", "#009e73", "#b8568c",
@@ -19,7 +20,7 @@ inline constexpr Colours kLight = {"#0072b2", "#d55e00", "#009e73", "#b8568c",
 inline constexpr Colours kDark = {"#4fa8e8", "#ff8f52", "#2fcb9b", "#ec9dca",
                                   "#f0bc4a", "#a5d8ff", "#ddd"};
 
-// What lines have on any page, and in pictures.
+// Line styles for pages and pictures.
 inline constexpr std::string_view kLineStyle =
     R"(.x{text-anchor:middle}.y,.end{text-anchor:end}
 .line{fill:none;stroke-width:2.4;stroke-linejoin:round;stroke-linecap:round}
@@ -29,18 +30,18 @@ circle{fill:none;stroke-width:2}
 .limit,.reference{stroke-width:1.6;stroke-dasharray:6 4}
 )";
 
-// Of the drawing, in its own units, which pages and pictures scale.
+// The size of the drawing in SVG units; pages and pictures scale it.
 inline constexpr double kChartWidth = 600;
 inline constexpr double kChartHeight = 330;
 
-// Whether there is something to draw.
+// Whether there is a point to draw.
 bool HasPoint(const Chart& chart, const ChartSeries& series);
 bool HasPoint(const Chart& chart);
 
-// The classes of the line of the series at this place.
+// The CSS classes of the series with this index.
 std::string LineClass(const ChartSeries& series, size_t index);
 
-// Axes and lines: what is inside an <svg> of that size.
+// Axes and lines: the content of an <svg> of kChartWidth x kChartHeight.
 std::string DrawLines(const Chart& chart);
 
 }  // namespace beamline::loadtest

@@ -34,12 +34,12 @@ std::string Percentiles(const Histogram& histogram) {
   return text;
 }
 
-// Adds figures of two results to a list, and judges them.
+// Collects figures of two results and judges them.
 class Judge {
  public:
   explicit Judge(std::optional<double> threshold) : threshold_(threshold) {}
 
-  // growth_is_better: of rates; latencies are better when they fall.
+  // growth_is_better: true for rates; false for latencies.
   void Add(std::string figure, double base, double other, bool growth_is_better) {
     FigureChange change{.figure = std::move(figure), .base = base, .other = other};
     if (base > 0) change.change = (other - base) / base;
@@ -50,7 +50,7 @@ class Judge {
     changes_.push_back(std::move(change));
   }
 
-  // A share that is 0 before grows without bound, so that small ones do not count.
+  // From a base of 0 any error would be infinite growth, so small differences do not count.
   void AddErrors(double base, double other) {
     Add("errors, % of the requests", base * 100, other * 100, false);
     FigureChange& errors = changes_.back();
@@ -71,7 +71,7 @@ std::string ChangeText(const FigureChange& change) {
   return change.other > 0 ? "new" : "–";
 }
 
-// Throughput follows the load, and says nothing of the server where that differs.
+// Throughput follows the load. If the loads differ, it does not describe the server.
 std::string LoadNote(const Result& base, const Result& other) {
   if (base.arrivals == other.arrivals && base.asked_rate == other.asked_rate) return "";
   const auto load = [](const Result& result) {

@@ -8,8 +8,8 @@
 namespace beamline::loadtest {
 namespace {
 
-// Values below 2 * 1024 have a bucket each; every further power of two is cut into 1024 buckets, so
-// a bucket is never wider than 1/1024 of its values.
+// Values below 2 * 1024 have a bucket each. Each further power of two is split into 1024 buckets,
+// so a bucket is at most 1/1024 of its values wide.
 constexpr int kSubBucketBits = 10;
 constexpr int64_t kSubBuckets = int64_t{1} << kSubBucketBits;
 
@@ -65,7 +65,7 @@ double Histogram::StandardDeviation() const {
 int64_t Histogram::ValueAtQuantile(double quantile) const {
   if (count_ == 0) return 0;
   const double share = std::clamp(quantile, 0.0, 1.0) * static_cast<double>(count_);
-  // 0.999 * 1000 is a little more than 999 in binary; that must not ask for the 1000th value.
+  // 0.999 * 1000 is slightly more than 999 in binary, which must not select the 1000th value.
   const auto rank = std::max<int64_t>(1, static_cast<int64_t>(std::ceil(share - 1e-6)));
   int64_t seen = 0;
   for (size_t bucket = 0; bucket < counts_.size(); ++bucket) {

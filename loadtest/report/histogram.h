@@ -1,5 +1,5 @@
-// A histogram of latencies after Gil Tene's HdrHistogram: log-linear buckets that keep three
-// significant digits over the whole range of int64, so that p99.9 is as exact as p50.
+// A latency histogram after Gil Tene's HdrHistogram. Log-linear buckets keep three significant
+// digits over the whole range of int64, so p99.9 is as exact as p50.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class Histogram {
 
   // Negative values count as 0.
   void Record(int64_t value, int64_t count = 1);
-  // Afterwards this histogram is as if it had recorded other's values too.
+  // Adds the values of `other`.
   void Merge(const Histogram& other);
 
   int64_t count() const { return count_; }
@@ -25,15 +25,15 @@ class Histogram {
   double Mean() const;
   double StandardDeviation() const;
 
-  // The value that a share `quantile` (0 .. 1) of the recorded values does not exceed, at most 0.1%
-  // too high and never above max(); 0 when nothing was recorded.
+  // The value that a share `quantile` (0 .. 1) of the recorded values does not exceed. At most 0.1%
+  // too high, never above max(); 0 if nothing was recorded.
   int64_t ValueAtQuantile(double quantile) const;
 
-  // The buckets that hold something, ascending.
+  // The non-empty buckets, ascending.
   std::vector<Bucket> Buckets() const;
 
  private:
-  std::vector<int64_t> counts_;  // by bucket; as long as the largest value needs
+  std::vector<int64_t> counts_;  // by bucket; sized for the largest value
   int64_t count_ = 0;
   int64_t min_ = 0;
   int64_t max_ = 0;

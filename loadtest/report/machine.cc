@@ -14,7 +14,7 @@
 namespace beamline::loadtest {
 namespace {
 
-// The value of the first line "key ... : value" or "KEY=value" of a file; "" when there is none.
+// The value of the first line "key ... : value" or "KEY=value" of a file; "" if there is none.
 std::string FindValue(const char* path, const std::string& key, char separator) {
   std::ifstream file(path);
   std::string line;

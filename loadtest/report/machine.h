@@ -1,4 +1,4 @@
-// Where and when a result was measured.
+// Describes where and when a result was measured.
 #pragma once
 
 #include <map>
@@ -6,11 +6,11 @@
 
 namespace beamline::loadtest {
 
-// Processor, number of its cores that this process may use, memory, kernel: what a figure depends
-// on.
+// The load generator's machine: processor, cores that this process may use, memory, operating
+// system, kernel.
 std::map<std::string, std::string> DescribeMachine();
 
-// Now, as ISO 8601 in UTC.
+// The current time in UTC, as ISO 8601.
 std::string UtcDate();
 
 }  // namespace beamline::loadtest

@@ -6,7 +6,7 @@ namespace beamline::loadtest {
 namespace {
 
 std::string EscapePrintable(std::string_view text) {
-  // The last two of the plane, which XML does not have.
+  // U+FFFE and U+FFFF, which XML does not allow.
   constexpr std::string_view kNoCharacters[] = {"\xEF\xBF\xBE", "\xEF\xBF\xBF"};
   std::string escaped;
   for (size_t i = 0; i < text.size(); ++i) {

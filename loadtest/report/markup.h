@@ -1,4 +1,4 @@
-// Text inside HTML and SVG.
+// Escapes text for HTML and SVG.
 #pragma once
 
 #include <string>
@@ -6,11 +6,11 @@
 
 namespace beamline::loadtest {
 
-// The text as markup shows it, whatever it holds: what is no UTF-8 is U+FFFD, control characters
-// are spaces, invisible and reordering ones are written out, as in <U+202E>.
+// Escapes any text. Bytes that are not UTF-8 become U+FFFD, control characters become spaces.
+// Invisible and reordering characters are written as <U+202E>.
 std::string Escape(std::string_view text, size_t max_bytes = 4096);
 
-// Of a text with lines.
+// For a text of several lines.
 std::string EscapeLines(std::string_view text, size_t max_bytes = size_t{64} << 10);
 
 }  // namespace beamline::loadtest

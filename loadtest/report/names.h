@@ -1,4 +1,4 @@
-// What reports call things, for people: flags, JSON and the contract have names of their own.
+// Display names for reports; flags, JSON and proto fields have other names.
 #pragma once
 
 #include <string>
@@ -8,11 +8,12 @@
 
 namespace beamline::loadtest {
 
-// "streamed generation" of "generate_stream"; a kind that is not known is its own name.
+// "streamed generation" for "generate_stream"; unknown kinds are returned unchanged.
 std::string KindTitle(std::string_view kind);
-// A class's name or, of a class that is named after its kind, the kind's title.
+// A class's name; if that is the name of its kind, the kind's title.
 std::string ClassTitle(const ClassSummary& summary);
-// "processor" of "cpu": keys of Environment's machine and versions; others are their own names.
+// "processor" for "cpu": titles for keys of Environment's machine and versions; others are returned
+// unchanged.
 std::string EnvironmentTitle(std::string_view key);
 
 }  // namespace beamline::loadtest

@@ -1,4 +1,4 @@
-// What all pages for a browser have in common: their head and their style, light and dark.
+// The head and style of all HTML report pages, with light and dark colours.
 #pragma once
 
 #include <string>
@@ -6,9 +6,9 @@
 
 namespace beamline::loadtest {
 
-// The page around `body`, which is markup; the title is any text. It may hold figures of chart.h,
-// and tables, cards and grids of the style's classes. Well-formed XML if the body is; its
-// Content-Security-Policy lets a browser load nothing for it.
+// Wraps `body`, which is markup, in a page; the title is plain text. The body may have figures of
+// chart.h, and tables, cards and grids with the style's classes. The page is well-formed XML if the
+// body is. Its Content-Security-Policy forbids loading anything.
 std::string FramePage(std::string_view title, std::string_view body);
 
 }  // namespace beamline::loadtest

@@ -1,4 +1,4 @@
-// What the bodies of reports' pages are made of.
+// Building blocks of report pages.
 #pragma once
 
 #include <string>
@@ -10,15 +10,16 @@
 
 namespace beamline::loadtest {
 
-// The figures of a page, each with its value and its place in a JSON document, from which they are
-// taken.
+// Formats figures of a page from a JSON document. Each figure's markup has its full value and its
+// JSON pointer.
 class JsonFigures {
  public:
   explicit JsonFigures(nlohmann::json root) : root_(std::move(root)) {}
 
-  // Times and rates with three digits, counts whole; 0 where the document has no such place.
+  // Shows three significant digits of a fraction, all digits of a whole number; 0 if the document
+  // does not have the pointer.
   std::string Figure(const std::string& pointer) const;
-  // In a <td>.
+  // The figure in a <td>.
   std::string Cell(const std::string& pointer) const;
   const nlohmann::json& At(const std::string& pointer) const;
 
@@ -26,13 +27,13 @@ class JsonFigures {
   const nlohmann::json root_;
 };
 
-// Names such as generate_stream may break behind their underscores.
+// A table row; names such as generate_stream may break after an underscore.
 std::string Row(const std::string& head, const std::string& cells);
-// Columns whose name ends with a colon hold text.
+// Columns whose name ends with a colon contain text.
 std::string Table(const std::vector<std::string>& header, const std::string& rows);
 std::string Card(const std::string& content);
 
-// A large figure and, below it, what it is; both are markup.
+// A large figure with its name below; both are markup.
 struct Tile {
   std::string figure;
   std::string name;
@@ -40,11 +41,11 @@ struct Tile {
 };
 std::string DrawTiles(const std::vector<Tile>& tiles);
 
-// The server's address and version, and the date: a line below a page's title.
+// A line for the page's head: the server's address and version, and the date.
 std::string DrawWhere(const Environment& environment);
 
-// The section "What was run": `load`, pairs of a name and markup, with models, command and
-// workload, beside the machine and the versions.
+// The section "What was run". Lists `load`, pairs of a name and markup, with models, command and
+// workload, next to the machine and the versions.
 std::string DrawWhatRan(const std::vector<std::pair<std::string, std::string>>& load,
                         const Environment& environment, const std::string& workload);
 

@@ -9,15 +9,15 @@
 namespace beamline::loadtest {
 namespace {
 
-// The width of all panels, the most of one, and the legend.
+// Widths of all panels together and of one panel at most, and sizes of the legend.
 constexpr double kPictureWidth = 1200;
 constexpr double kPanelWidth = 600;
 constexpr double kPanelTitle = 26;
 constexpr double kLegendLine = 24;
 constexpr double kLegendSample = 30;
-constexpr double kCharacterWidth = 8;  // rather too wide for the font's size
+constexpr double kCharacterWidth = 8;  // an upper estimate for the font
 
-// One line of samples and names after the other; sets `height` to what they take.
+// Draws rows of line samples and names; sets `height` to their height.
 std::string DrawPictureLegend(const Chart& chart, double& height) {
   constexpr double kBegin = 24;
   std::string svg;
@@ -39,7 +39,7 @@ std::string DrawPictureLegend(const Chart& chart, double& height) {
   return svg;
 }
 
-// Colours as they are: not every viewer knows CSS's variables.
+// Uses literal colours, because some viewers do not know CSS variables.
 std::string PictureStyle(size_t num_panels) {
   std::string style(kLineStyle);
   for (size_t i = 0; i < kNumColours; ++i) style += fmt::format(".c{}{{stroke:{}}}", i, kLight[i]);

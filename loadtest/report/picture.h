@@ -1,4 +1,4 @@
-// Charts as a picture of its own, for what is no page.
+// Draws charts as a standalone SVG.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace beamline::loadtest {
 
-// An SVG of the charts that have a point, side by side on white below one legend of their series,
-// which are the same in all.
+// An SVG of the charts that have a point, side by side on white, below one legend. All charts have
+// the same series.
 std::string DrawPicture(const std::vector<Chart>& charts);
 
 }  // namespace beamline::loadtest

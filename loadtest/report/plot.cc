@@ -24,7 +24,7 @@ constexpr Metric kMetrics[] = {{"First token", &Result::time_to_first_token},
                                {"Between tokens", &Result::inter_token},
                                {"End to end", &Result::end_to_end}};
 
-// What the legend and the table call the results: those of one name are numbered.
+// Labels of the results; those with equal names are numbered.
 std::vector<std::string> Labels(const std::vector<Result>& results) {
   std::vector<std::string> labels;
   for (const Result& result : results) {
@@ -38,7 +38,7 @@ std::vector<std::string> Labels(const std::vector<Result>& results) {
   return labels;
 }
 
-// The comparison's numbers.
+// The comparison's table.
 std::string DrawTable(const std::vector<Result>& results, const std::vector<std::string>& labels) {
   const auto rows = ComparisonRows(results);
   std::string html = "<div class=\"card scroll\"><table>\n<thead><tr>";
@@ -56,7 +56,7 @@ std::string DrawTable(const std::vector<Result>& results, const std::vector<std:
   return html + "</tbody>\n</table></div>\n";
 }
 
-// A chart for each latency, with a curve for each result.
+// A chart per latency, with a curve per result.
 std::vector<Chart> Charts(const std::vector<Result>& results,
                           const std::vector<std::string>& labels) {
   std::vector<Chart> charts;

@@ -1,4 +1,4 @@
-// Latency by percentile, as a picture that needs nothing from elsewhere.
+// Plots latency by percentile as a standalone file.
 #pragma once
 
 #include <string>
@@ -9,17 +9,16 @@
 
 namespace beamline::loadtest {
 
-// One panel for each latency that the results have, one curve a result, below a legend; as in
-// report_charts.h, x is logarithmic towards 100%, so that the tail gets as much room as the middle.
+// One panel per latency that the results have, one curve per result, below a legend. As in
+// report_charts.h, x is logarithmic towards 100%, to give the tail as much room as the middle.
 std::string PlotSvg(const std::vector<Result>& results);
 
-// The comparison's table above a chart for each latency, as a page like that of a run
-// (report_page.h).
+// The comparison table above a chart per latency, as a page like that of a run (report_page.h).
 std::string PlotHtml(const std::vector<Result>& results);
 
-// Whether WritePlot can write there: a name in ".svg" or ".html".
+// Checks that WritePlot can write there: the name ends with ".svg" or ".html".
 absl::Status CheckPlotPath(const std::string& path);
-// A picture or a page by the path's ending.
+// Writes a picture or a page, depending on the file name's ending.
 absl::Status WritePlot(const std::vector<Result>& results, const std::string& path);
 
 }  // namespace beamline::loadtest

@@ -1,4 +1,4 @@
-// The line that a terminal shows of a run under way.
+// Formats the progress line of a run.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace beamline::loadtest {
 
-// Without an end of line. `until_s`: the duration of the run, warm-up included.
+// Without a line end. `until_s`: the duration of the run, including warm-up.
 std::string FormatProgress(const Progress& progress, uint64_t num_sent, double warmup_s,
                            double until_s);
 

@@ -22,20 +22,18 @@ struct ClassName {
 
 class Recorder {
  public:
-  // Of requests intended before `warmup` only the number is kept. `until`: when the run's sending
-  // ends.
+  // Requests intended before `warmup` are only counted. `until`: the end of the sending period.
   Recorder(const std::vector<ClassName>& classes, Slo slo, std::chrono::nanoseconds warmup,
            std::chrono::nanoseconds until = std::chrono::nanoseconds::max());
 
-  // Also writes every record as a line of JSON to this file.
+  // Also writes every record to this file, as a line of JSON.
   absl::Status OpenLog(const std::string& path);
-  // After the last record: an error when the file does not hold all of them.
+  // Call it after the last record. Returns an error if the file is incomplete.
   absl::Status CloseLog();
 
   void Record(const RequestRecord& record);
   RunSummary Summarize() const;
-  // What a run under way shows: all that was recorded, warm-up included, and the second before the
-  // one that runs at `now`.
+  // The progress of a run: all records, including warm-up, and the last whole second before `now`.
   Progress ProgressAt(std::chrono::nanoseconds now) const;
 
  private:
@@ -48,7 +46,7 @@ class Recorder {
   mutable std::mutex mutex_;
   RunSummary summary_;  // without total, times and seconds
   SecondSeries seconds_;
-  int64_t num_recorded_ = 0;  // warm-up included, as the next
+  int64_t num_recorded_ = 0;  // includes warm-up, as num_failed_ does
   int64_t num_failed_ = 0;
   std::chrono::nanoseconds first_sent_ = std::chrono::nanoseconds::max();
   std::chrono::nanoseconds last_sent_{0};

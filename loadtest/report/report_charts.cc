@@ -17,14 +17,14 @@ namespace {
 using Points = std::vector<std::pair<double, double>>;
 
 constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
-// More points than a screen has room for say no more; a long run's neighbours become one.
+// More points would not be visible; in long runs adjacent seconds are merged.
 constexpr size_t kMostPoints = 600;
-// Of a second that the run's end cuts, what must be left of it to have a rate.
+// If the run ends within a second, the second has a rate only if at least this share of it remains.
 constexpr double kLeastOfSecond = 0.5;
 
 double ToMs(int64_t ns) { return static_cast<double>(ns) / 1e6; }
 
-// One latency by percentile: of all requests and, where there are several classes, of each of them.
+// One latency by percentile: of all requests, and of each class if there are several.
 Chart LatencyByPercentile(const RunReport& report, const std::string& title,
                           Histogram ClassSummary::*histogram) {
   Chart chart = SpectrumChart(title);
@@ -32,7 +32,7 @@ Chart LatencyByPercentile(const RunReport& report, const std::string& title,
     if ((one.*histogram).count() == 0) continue;
     chart.series.push_back({ClassTitle(one), PercentilePoints(one.*histogram)});
   }
-  // A class that is the only one with this latency is all requests.
+  // If only one class has this latency, it equals all requests.
   if (chart.series.size() == 1) chart.series.clear();
   chart.series.push_back(
       {.name = "all requests",
@@ -45,7 +45,7 @@ double EndOfSending(const RunReport& report) {
   return report.load.warmup_s + report.load.duration_s;
 }
 
-// The warm-up, and the time after the last request was due.
+// The warm-up, and the time after sending ended.
 std::vector<ChartBand> Bands(const RunReport& report) {
   std::vector<ChartBand> bands;
   const auto end_s = static_cast<double>(report.summary.seconds.size());
@@ -68,8 +68,8 @@ Chart TimeChart(const RunReport& report, const std::string& title, const std::st
 
 using Value = std::function<double(size_t)>;
 
-// A point in the middle of each second, or of several in a long run: of their values the mean or,
-// of latencies, the largest.
+// A point in the middle of each second. Long runs merge several seconds: into their mean, or their
+// largest value for latencies.
 Points TimePoints(size_t num_seconds, bool largest, const Value& value) {
   const size_t group = std::max<size_t>(1, (num_seconds + kMostPoints - 1) / kMostPoints);
   Points points;
@@ -98,7 +98,7 @@ Chart RateChart(const RunReport& report) {
   const auto add = [&](const char* name, const Value& value) {
     chart.series.push_back({name, TimePoints(seconds.size(), false, value)});
   };
-  // The part of a second in which requests are sent.
+  // The share of a second in which requests are sent.
   const auto part = [&](size_t i) {
     return std::min(1.0, EndOfSending(report) - static_cast<double>(i));
   };
@@ -114,7 +114,7 @@ Chart RateChart(const RunReport& report) {
   return chart;
 }
 
-// Those that ended otherwise than well; absent where none did.
+// Requests that failed or were cut; absent if there were none.
 std::optional<Chart> FailureChart(const RunReport& report) {
   const auto& seconds = report.summary.seconds;
   Chart chart = TimeChart(report, "Requests that did not end well", "requests/s");
@@ -131,7 +131,7 @@ std::optional<Chart> FailureChart(const RunReport& report) {
   return chart.series.empty() ? std::nullopt : std::optional(std::move(chart));
 }
 
-// Requests sent and not yet ended, at the end of each second.
+// Requests that are sent but not finished at the end of each second.
 Chart OpenChart(const RunReport& report) {
   std::vector<double> open;
   int64_t now = 0;
@@ -160,7 +160,7 @@ Chart LatencyChart(const RunReport& report, const std::string& title,
   return chart;
 }
 
-// Samples come about once a second; of a long run's, groups as of its seconds.
+// There is about one sample per second; those of long runs are merged like seconds.
 Points SamplePoints(const RunReport& report, const std::function<double(const ServerSample&)>& of) {
   const auto& samples = report.server->samples;
   Points points = TimePoints(samples.size(), false, [&](size_t i) { return of(samples[i]); });

@@ -1,4 +1,4 @@
-// The charts of pages about runs.
+// The charts of a run's report page.
 #pragma once
 
 #include <string>
@@ -10,18 +10,18 @@
 
 namespace beamline::loadtest {
 
-// An empty chart of latencies by percentile.
+// An empty chart of latency by percentile.
 Chart SpectrumChart(const std::string& title);
-// Its points, (share, milliseconds), up to the largest value: the shares that n values can tell
-// apart end at 1 - 1/n.
+// Points (share, milliseconds) of such a chart, up to the largest value. n values distinguish
+// shares up to 1 - 1/n.
 std::vector<std::pair<double, double>> PercentilePoints(const Histogram& histogram);
 
-// A chart for each latency that was measured, by percentile: of all requests and, where there are
-// several classes, of each class.
+// A chart by percentile for each measured latency: of all requests, and of each class if there are
+// several.
 std::vector<Chart> SpectrumCharts(const RunReport& report);
 // Rates, latencies and tokens over the run.
 std::vector<Chart> TimeCharts(const RunReport& report);
-// What the server's metrics said; none without --metrics.
+// Charts of the server's metrics; empty without --metrics.
 std::vector<Chart> ServerCharts(const RunReport& report);
 
 }  // namespace beamline::loadtest

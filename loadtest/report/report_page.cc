@@ -23,7 +23,7 @@ using nlohmann::json;
 
 constexpr size_t kWarningBytes = 400;
 
-// The figures of a page: of the report and of its JSON, from which the page's numbers come.
+// A report page. Its numbers come from the report's JSON.
 class Page {
  public:
   explicit Page(const RunReport& report) : report_(report), figures_(ToJson(report)) {}
@@ -69,7 +69,7 @@ std::string Page::Warning() const {
   return Card("<p class=\"bad\">Warning: " + Escape(warning, kWarningBytes) + ".</p>");
 }
 
-// What most readers came for, before all else.
+// The most important figures come first.
 std::string Page::Times() const {
   constexpr std::pair<const char*, const char*> kRows[] = {
       {"first token", "time_to_first_token"},
@@ -99,7 +99,7 @@ std::string Page::Tiles() const {
   return DrawTiles(tiles);
 }
 
-// Offered, achieved and answered.
+// The requested, sent and answered rates.
 std::string Page::LoadTable() const {
   std::string rows;
   if (report_.load.rate) rows += Row("asked for, requests/s", Cell("/load/rate_per_s"));
@@ -118,7 +118,7 @@ std::string Page::LoadTable() const {
 
 std::string Page::RequestsTable() const {
   std::vector<std::string> header = {"", "sent", "ok"};
-  std::vector<const char*> rare;  // endings that a run may have none of
+  std::vector<const char*> rare;  // endings that most runs do not have
   for (const Ending ending : {Ending::kCancelled, Ending::kDeadline, Ending::kStopped}) {
     if (report_.summary.total.Count(ending) == 0) continue;
     rare.push_back(EndingName(ending));

@@ -1,4 +1,4 @@
-// The report of a run as one page for a browser, which refers to nothing outside itself.
+// The report of a run as a self-contained HTML page.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace beamline::loadtest {
 
-// Every figure of the page stands in a <data> element with its whole value and, as data-json, its
-// place in the result file (result_json.h). The page is well-formed XML, too.
+// Every figure is in a <data> element with its full value and, as data-json, its JSON pointer in
+// the result file (result_json.h). The page is also well-formed XML.
 std::string ReportPage(const RunReport& report);
 
 absl::Status WriteReportPage(const RunReport& report, const std::string& path);

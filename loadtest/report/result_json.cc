@@ -20,7 +20,7 @@ json OrNull(const std::optional<Value>& value) {
   return value ? json(*value) : json(nullptr);
 }
 
-// A whole number of 0 .. kMaxCount; json would convert others as it can.
+// A whole number in 0 .. kMaxCount; the JSON library would convert other values.
 int64_t ReadCount(const json& value) {
   if (!value.is_number_unsigned() || value.get<uint64_t>() > uint64_t{kMaxCount}) {
     throw std::out_of_range("a count is no whole number of 0 to 2^53");

@@ -14,14 +14,14 @@
 namespace beamline::loadtest {
 
 nlohmann::json ToJson(const RunReport& report);
-// Parts of it that other documents have too.
+// Parts that other documents also use.
 nlohmann::json HistogramToJson(const Histogram& histogram);
 nlohmann::json EnvironmentToJson(const Environment& environment);
 nlohmann::json LoadToJson(const LoadDescription& load);
 
 absl::Status WriteResult(const RunReport& report, const std::string& path);
 
-// The part of a result file that comparisons show.
+// The part of a result file that comparisons use.
 struct Result {
   std::string label;
   std::string date;
@@ -39,10 +39,10 @@ struct Result {
   Histogram time_per_output_token;
   Histogram end_to_end;
 
-  double ErrorShare() const;  // of the requests; 0 without any
+  double ErrorShare() const;  // share of the requests; 0 if there are none
 };
 
-// INVALID_ARGUMENT when the file is none of ours.
+// INVALID_ARGUMENT if the file is not a result file.
 absl::StatusOr<Result> ReadResult(const std::string& path);
 
 }  // namespace beamline::loadtest

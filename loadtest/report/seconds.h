@@ -1,4 +1,4 @@
-// A run second by second.
+// The figures of a run, second by second.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@
 
 namespace beamline::loadtest {
 
-// Of the latencies of one second; nanoseconds.
+// One latency over the requests that ended in one second; nanoseconds.
 struct LatencyPoint {
   int64_t count = 0;
   int64_t p50 = 0;
@@ -23,16 +23,16 @@ struct LatencyPoint {
 
 struct Second {
   int64_t sent = 0;
-  int64_t ok = 0;     // ended well in this second, as the latencies below
+  int64_t ok = 0;     // succeeded in this second; the latencies below are theirs
   int64_t error = 0;  // failed in this second
-  int64_t cut = 0;    // cancelled, stopped or at a deadline that the workload asked for
+  int64_t cut = 0;    // cancelled, stopped, or at a deadline that the workload asks for
   int64_t tokens = 0;
   LatencyPoint time_to_first_token;
   LatencyPoint time_per_output_token;
   LatencyPoint end_to_end;
 };
 
-// What a run under way shows.
+// The progress of a running load test.
 struct Progress {
   std::chrono::nanoseconds time{0};  // since the run's start
   int64_t num_ended = 0;
@@ -42,17 +42,17 @@ struct Progress {
 
 class SecondSeries {
  public:
-  // Records come about in the order of their ends; one that is late by more than two seconds adds
-  // its latencies to a later second.
+  // Records must arrive roughly in the order of their ends. If one is more than two seconds late,
+  // its latencies are added to a later second.
   void Add(const RequestRecord& record);
 
-  // From the run's start to the last second in which something happened.
+  // From the run's start to the last second with an event.
   std::vector<Second> All() const;
   // The whole second before `time`.
   Second Before(std::chrono::nanoseconds time) const;
 
  private:
-  // Histograms are kept for the newest seconds alone: a day has 86,400.
+  // Histograms exist only for the newest seconds, because a day has 86,400.
   struct Latencies {
     Histogram time_to_first_token;
     Histogram time_per_output_token;

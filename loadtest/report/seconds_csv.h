@@ -1,4 +1,4 @@
-// The run second by second, for spreadsheets and scripts.
+// Per-second figures of a run, for spreadsheets and scripts.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace beamline::loadtest {
 
-// A header and a line for each second since the run's start. Cells without a value are empty: the
-// latencies of a second in which nothing ended well, the server's figures of one without a scrape.
+// A header and a line for each second since the run's start. Cells without a value are empty:
+// latencies if nothing succeeded in the second, the server's figures if there was no scrape.
 std::string SecondsCsv(const RunReport& report);
 
 absl::Status WriteSecondsCsv(const RunReport& report, const std::string& path);

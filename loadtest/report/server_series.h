@@ -1,4 +1,4 @@
-// What the server said of itself during a run.
+// The server's metrics during a run.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace beamline::loadtest {
 
-// One scrape of /metrics; sums over the server's models.
+// One scrape of /metrics, summed over the server's models.
 struct ServerSample {
   double time_s = 0;  // since the run's start
   double waiting = 0;
   double running = 0;
-  // Since the sample before: sequences a step in the mean, absent when there was no step; and
-  // generated tokens a second.
+  // Since the last sample: mean sequences per step, absent if there was no step; and generated
+  // tokens per second.
   std::optional<double> step_sequences;
   std::optional<double> tokens_per_s;
 };
@@ -22,8 +22,8 @@ struct ServerSample {
 struct ServerSeries {
   std::string url;
   std::vector<ServerSample> samples;
-  int64_t num_failed = 0;    // scrapes
-  std::string last_failure;  // why the last of them did
+  int64_t num_failed = 0;    // failed scrapes
+  std::string last_failure;  // error of the last failed scrape
 };
 
 }  // namespace beamline::loadtest

@@ -8,7 +8,7 @@
 namespace beamline::loadtest {
 namespace {
 
-// What most readers came for, before all else.
+// The most important figures come first.
 std::string FormatTimes(const ClassSummary& total) {
   TextTable table({"time (ms)", "p50", "p90", "p99"});
   bool any = false;

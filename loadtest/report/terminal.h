@@ -1,4 +1,4 @@
-// Reports for terminals.
+// Formats reports for terminals.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace beamline::loadtest {
 
-// The load that was asked for, in a line.
+// One line about the requested load.
 std::string FormatLoad(const LoadDescription& load);
 
-// The report of a run as people read it.
+// The whole report of a run.
 std::string FormatReport(const RunReport& report);
 
 }  // namespace beamline::loadtest

@@ -9,7 +9,7 @@
 namespace beamline::loadtest {
 namespace {
 
-// Terminal columns of a UTF-8 text without wide characters.
+// Terminal columns of UTF-8 text; wide characters are not supported.
 size_t Width(const std::string& text) {
   return static_cast<size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));

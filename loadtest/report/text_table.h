@@ -1,4 +1,4 @@
-// Aligned columns for terminals.
+// Tables with aligned columns for terminals.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@ namespace beamline::loadtest {
 
 class TextTable {
  public:
-  // last_is_text: the last column is set left, too.
+  // last_is_text: the last column is left-aligned too.
   explicit TextTable(std::vector<std::string> header, bool last_is_text = false);
   // REQUIRES: as many cells as the header has.
   void AddRow(std::vector<std::string> cells);
-  // The first column is set left, the others right; a rule below the header.
+  // The first column is left-aligned, the others right-aligned; a rule follows the header.
   std::string ToString() const;
 
  private:
@@ -20,7 +20,7 @@ class TextTable {
   const bool last_is_text_;
 };
 
-// "12.3" from nanoseconds: milliseconds with three significant digits.
+// Milliseconds with three significant digits, "12.3", from nanoseconds.
 std::string FormatMs(double ns);
 // A number with three significant digits.
 std::string FormatNumber(double number);

@@ -24,7 +24,7 @@ std::optional<size_t> FindKnee(const std::vector<std::pair<double, double>>& poi
       last.latency < kLeastRise * first.latency) {
     return std::nullopt;
   }
-  // The distance from the chord is this difference over the square root of two, everywhere.
+  // The distance from the chord is this difference, divided by the square root of two.
   double farthest = kLeastDistance;
   std::optional<size_t> knee;
   for (const Point& point : curve) {

@@ -1,4 +1,4 @@
-// What a rate must keep to hold: limits of percentiles.
+// Objectives of a rate search: limits of latency percentiles.
 #pragma once
 
 #include <array>
@@ -9,11 +9,11 @@
 
 namespace beamline::loadtest {
 
-// A part of a request's time that objectives can limit.
+// A latency that objectives can limit.
 struct Latency {
-  const char* flag;  // in --slo
-  const char* name;  // for people
-  const char* key;   // in JSON and CSV
+  const char* flag;  // the name in --slo
+  const char* name;  // display name
+  const char* key;   // the key in JSON and CSV
   Histogram ClassSummary::*histogram;
 };
 
@@ -27,16 +27,16 @@ struct Objective {
   double percentile = 99;            // 1 .. 100
   double limit_ms = 0;               // > 0
 
-  // Of the requests that ended well; REQUIRES: there are some.
+  // The percentile over successful requests. REQUIRES: there are some.
   double ValueMs(const ClassSummary& requests) const;
   bool IsOfStreams() const;
   // "end to end p99".
   std::string Name() const;
 };
 
-// "LATENCY:PERCENTILE:LIMIT", as "e2e:p99:200ms": LATENCY ttft, itl (a request's mean time between
-// tokens) or e2e; PERCENTILE p1 to p100, fractions too; LIMIT with its unit, us, ms or s.
-// INVALID_ARGUMENT that names `what`.
+// Parses "LATENCY:PERCENTILE:LIMIT", such as "e2e:p99:200ms". LATENCY is ttft, itl (a request's
+// mean time between tokens) or e2e. PERCENTILE is p1 to p100, with fractions. LIMIT has a unit: us,
+// ms or s. INVALID_ARGUMENT that names `what`.
 absl::StatusOr<Objective> ParseObjective(const std::string& what, const std::string& text);
 
 }  // namespace beamline::loadtest

@@ -20,7 +20,7 @@ std::string Errors(const Probe& probe, const ProbeLimits& limits) {
   }
   std::pair<std::string, int64_t> most;
   for (const auto& [code, count] : total.codes) {
-    // A request that the run's end cuts is CANCELLED.
+    // Requests that the run's end cuts off are CANCELLED.
     const bool is_error = code != "OK" && (code != "CANCELLED" || errors > unanswered);
     if (is_error && count > most.second) most = {code, count};
   }
@@ -60,7 +60,7 @@ void Judge(const ProbeLimits& limits, Probe& probe) {
   probe.why.clear();
   if (probe.interrupted) probe.why = "cut short";
   if (probe.why.empty() && probe.total.NumRequests() == 0) probe.why = "no request was sent";
-  // A late sender puts less load on than asked for, and makes all other figures its own.
+  // Checked first: a late sender lowers the real load and distorts all other figures.
   for (const auto& check : {Lateness, Errors, Throughput, Times}) {
     if (probe.why.empty()) probe.why = check(probe, limits);
   }

@@ -7,7 +7,7 @@ namespace beamline::loadtest {
 namespace {
 
 double ThreeDigits(double rate) {
-  // Powers of ten that are whole numbers: the result is the nearest to its three digits.
+  // Scales by whole powers of ten, so that the result is the double nearest to its three digits.
   const int places = 2 - static_cast<int>(std::floor(std::log10(rate)));
   const double scale = std::pow(10, std::abs(places));
   return places >= 0 ? std::round(rate * scale) / scale : std::round(rate / scale) * scale;

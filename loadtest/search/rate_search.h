@@ -1,4 +1,4 @@
-// Which rates to probe for the highest one that holds.
+// Chooses the rates to probe for the maximum sustainable rate.
 #pragma once
 
 #include <optional>
@@ -14,18 +14,18 @@ class RateSearch {
     double precision = 0.05;  // > 0
   };
 
-  // tries: how often a rate may be probed; it fails when it does so every time.
+  // tries: how often a rate may be probed; it fails only if all probes fail.
   explicit RateSearch(const Range& range, int tries = 1) : range_(range), tries_(tries) {}
 
-  // The rate to probe next; nullopt when the search is over. At first the lowest, times `growth`
-  // until one fails or the highest holds; then the geometric middle of the highest that holds and
-  // the lowest that fails, until their quotient is at most 1 + precision. Middles have three
-  // digits, so that a rate is what a report shows of it.
+  // The rate to probe next; nullopt when the search is over. Starts with the lowest rate and
+  // multiplies by `growth` until a rate fails or the highest holds. Then bisects (by the geometric
+  // mean) between the highest rate that holds and the lowest that fails, until their quotient is at
+  // most 1 + precision. Midpoints are rounded to three digits, so that reports show the exact rate.
   std::optional<double> Next() const;
-  // REQUIRES: `rate` is what Next returned.
+  // REQUIRES: `rate` was returned by Next.
   void Add(double rate, bool holds);
 
-  // The highest rate that held, the lowest that failed.
+  // The highest rate that held and the lowest that failed.
   std::optional<double> holding() const { return holding_; }
   std::optional<double> failing() const { return failing_; }
   bool HoldsAtTop() const { return holding_ && *holding_ >= range_.highest; }
@@ -33,8 +33,8 @@ class RateSearch {
  private:
   Range range_;
   int tries_;
-  int num_failed_ = 0;             // tries of retried_
-  std::optional<double> retried_;  // failed, and may be probed once more
+  int num_failed_ = 0;             // failed probes of retried_
+  std::optional<double> retried_;  // failed, but may be probed again
   std::optional<double> holding_;
   std::optional<double> failing_;
 };

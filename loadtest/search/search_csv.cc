@@ -4,7 +4,7 @@
 namespace beamline::loadtest {
 namespace {
 
-// In quotes: reasons may hold commas.
+// Quoted, because reasons may contain commas.
 std::string Quoted(const std::string& text) {
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);

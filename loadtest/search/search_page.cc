@@ -153,7 +153,7 @@ std::string Page::Verdict(size_t probe) const {
   return verdict;
 }
 
-// The verdict stands beside the rate, where a narrow screen still shows it.
+// The verdict is next to the rate, where narrow screens still show it.
 std::string Page::Probes() const {
   std::vector<std::string> header = {"asked/s",    "verdict:", "sent/s",
                                      "answered/s", "errors",   "no answer"};

@@ -1,4 +1,4 @@
-// A search's report as one page for a browser.
+// The report of a rate search as an HTML page.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace beamline::loadtest {
 
-// Refers to nothing outside. Each of its figures names its place in ToJson's document of the same
-// report in `data-json`.
+// The page is self-contained. Each figure has its JSON pointer in ToJson of the same report as
+// `data-json`.
 std::string SearchPage(const SearchReport& report);
 
 }  // namespace beamline::loadtest

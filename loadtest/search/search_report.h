@@ -1,4 +1,4 @@
-// Everything that a search for the highest rate found out.
+// All results of a rate search.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,12 @@ namespace beamline::loadtest {
 
 // How a search ended.
 enum class SearchEnd {
-  kFound,         // between a rate that holds and one that fails, as close as was asked for
-  kLowestFails,   // no rate of the range holds
-  kHighestHolds,  // every rate that was probed holds
+  kFound,         // between a rate that holds and one that fails, within the requested precision
+  kLowestFails,   // the lowest rate of the range fails
+  kHighestHolds,  // the highest rate of the range holds
   kOutOfTime,
   kInterrupted,
-  kBroken,  // a probe could not be run
+  kBroken,  // a probe could not run
 };
 
 // "found", "lowest_fails", "highest_holds", "out_of_time", "interrupted", "broken".
@@ -28,48 +28,48 @@ const char* SearchEndName(SearchEnd end);
 struct SearchReport {
   std::string label;
   Environment environment;
-  LoadDescription load;  // without a rate
+  LoadDescription load;  // its rate is not set
   RateSearch::Range range;
-  int tries = 1;  // of a rate
+  int tries = 1;  // probes per rate
   ProbeLimits limits;
   double settle_s = 0;
   double max_time_s = 0;
   double elapsed_s = 0;
-  std::vector<Probe> probes;  // as they were run
+  std::vector<Probe> probes;  // in the order in which they ran
   SearchEnd end = SearchEnd::kFound;
   std::string fault;         // why the search is kBroken
-  double first_probe_s = 0;  // what the first probe takes, or would have taken
+  double first_probe_s = 0;  // duration of the first probe, even if it did not run
 
-  // Of `probes` in the order of their rates.
+  // Indices of `probes`, ordered by rate.
   std::vector<size_t> ByRate() const;
-  // What curves are drawn of: of each rate the last probe, which decided, without interrupted ones.
+  // The probes to draw: for each rate the last one, which decided; without interrupted ones.
   std::vector<size_t> Curve() const;
-  // Of kLatencies those that some probe has.
+  // The latencies of kLatencies that some probe measured.
   std::vector<const Latency*> Measured() const;
-  // The one with the highest rate that holds; the last one of the lowest rate above that that
-  // fails.
+  // The probe of the highest rate that holds, and the last probe of the lowest failing rate above
+  // it.
   std::optional<size_t> Highest() const;
   std::optional<size_t> LowestFailing() const;
-  // What the knee is of: the first objective's percentile, else end to end p99.
+  // The figure whose knee is shown: the first objective's percentile, else end to end p99.
   Objective KneeFigure() const;
-  // The probe at the knee of that over the rate (knee.h).
+  // The probe at the knee of KneeFigure over the rate (knee.h).
   std::optional<size_t> Knee() const;
-  // Whether some probe was measured: else the search says nothing of any rate.
+  // Whether a probe was a valid measurement.
   bool HasVerdict() const;
-  // Whether a rate holds and none fails above it, so that the server may hold more.
+  // Whether a rate holds and none above it failed, so that the server may sustain more.
   bool IsLowerBound() const;
-  // What was found.
+  // The result in a sentence or two.
   std::string Finding() const;
-  // That, and how the search ended: a sentence or two.
+  // The result, and how the search ended.
   std::string Conclusion() const;
 };
 
 // The table of probes and the conclusion, for terminals.
 std::string FormatSearch(const SearchReport& report);
-// A line about a probe that has just ended.
+// One line about a finished probe.
 std::string FormatProbe(const Probe& probe);
 
-// The text of --csv: a line for each probe, as they were run.
+// The content of --csv: one line per probe, in the order in which they ran.
 std::string SearchCsv(const SearchReport& report);
 
 }  // namespace beamline::loadtest

@@ -84,7 +84,7 @@ std::optional<size_t> SearchReport::LowestFailing() const {
   for (const size_t i : ByRate()) {
     const Probe& probe = probes[i];
     if (probe.holds || probe.interrupted) continue;
-    if (highest && probe.rate <= probes[*highest].rate) continue;  // it held another time
+    if (highest && probe.rate <= probes[*highest].rate) continue;  // it held in another probe
     if (failing && probe.rate > probes[*failing].rate) break;
     failing = i;
   }
