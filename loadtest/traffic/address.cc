@@ -8,7 +8,7 @@
 namespace beamline::loadtest {
 namespace {
 
-// A name such as "127.evil.example" is not an address, so the text must parse as one.
+// Must parse as an address: a name such as "127.evil.example" is not one.
 bool IsLoopbackIpv4(const std::string& host) {
   in_addr address{};
   return inet_pton(AF_INET, host.c_str(), &address) == 1 && (ntohl(address.s_addr) >> 24) == 127;

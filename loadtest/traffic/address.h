@@ -1,4 +1,4 @@
-// Load tests stay on this machine unless the caller says otherwise.
+// Keeps load tests on this machine unless the user allows remote servers.
 #pragma once
 
 #include <string_view>

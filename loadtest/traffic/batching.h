@@ -1,4 +1,4 @@
-// Batches that a client may make of its users' requests.
+// Simulates clients that batch their users' requests.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,11 @@
 
 namespace beamline::loadtest {
 
-// Requests arrive as they do without it and wait in the generator, not in the server: up to `size`
-// of those that have arrived are sent together once every request of the batch before has ended.
-// What a service with static batches, or with one request at a time, does to its users.
+// Requests arrive as without batching, but wait in the generator instead of the server. When every
+// request of the last batch has ended, up to `size` of the waiting ones are sent together. This
+// models a service with static batches or one request at a time.
 struct Batching {
-  size_t size = 0;  // 0: none, every request is sent when it arrives
+  size_t size = 0;  // 0: no batching, requests are sent when they arrive
 
   bool operator==(const Batching&) const = default;
 };

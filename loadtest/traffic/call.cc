@@ -24,7 +24,7 @@ void Call::Start(std::chrono::nanoseconds intended, std::chrono::milliseconds ti
                  v1::Inference::Stub& stub, grpc::CompletionQueue& queue) {
   record_.intended = intended;
   record_.sent = clock_.Now();
-  // Deadlines are whole points of the system clock in gRPC; latencies never come from it.
+  // gRPC deadlines are system clock times; latencies never use that clock.
   context_.set_deadline(std::chrono::system_clock::now() + request_.deadline.value_or(timeout));
   Launch(stub, queue);
 }
@@ -58,7 +58,7 @@ void Call::Done() {
   record_.num_items = answer_.num_items;
   record_.prompt_tokens = answer_.usage.prompt_tokens();
   record_.cached_tokens = answer_.usage.cached_tokens();
-  // A stream that was cut has no usage, but its tokens came.
+  // A cut-off stream has no usage, but its tokens have arrived.
   record_.generated_tokens =
       std::max(answer_.usage.generated_tokens(), static_cast<int>(num_tokens_));
   for (const Answer::Sequence& sequence : answer_.sequences) {

@@ -1,4 +1,4 @@
-// One RPC on its way. A call lives on one completion queue whose single thread runs its events.
+// One RPC in flight. A call uses one completion queue, whose single thread runs its events.
 #pragma once
 
 #include <grpcpp/client_context.h>
@@ -17,14 +17,14 @@
 
 namespace beamline::loadtest {
 
-// What completion queues carry as tags: the object to tell of the event.
+// The tag type of completion queues: the object that handles the event.
 class EventHandler {
  public:
   virtual ~EventHandler() = default;
   virtual void OnEvent(bool ok) = 0;
 };
 
-// Times of a run count from its start.
+// A clock that starts at 0 at the run's start.
 class RunClock {
  public:
   using Steady = std::chrono::steady_clock;
@@ -41,7 +41,7 @@ class Call;
 class CallObserver {
  public:
   virtual ~CallObserver() = default;
-  // The call's last event; the observer destroys the call.
+  // Called at the call's last event; the observer destroys the call.
   virtual void OnDone(Call* call) = 0;
 };
 
@@ -49,17 +49,17 @@ class Call : public EventHandler {
  public:
   Call(Request request, const RunClock& clock, CallObserver& observer);
 
-  // REQUIRES: called once. timeout: when the request has no shorter deadline of its own.
+  // REQUIRES: called once. timeout: used if the request has no shorter deadline of its own.
   void Start(std::chrono::nanoseconds intended, std::chrono::milliseconds timeout,
              v1::Inference::Stub& stub, grpc::CompletionQueue& queue);
-  // Who the server is told sends it; before Start.
+  // Sets the client id that is sent to the server. Call it before Start.
   void SetClient(const std::string& client);
-  // Any thread, any time.
+  // May be called at any time on any thread.
   void Cancel();
   bool was_cancelled() const { return was_cancelled_; }
 
   const Request& request() const { return request_; }
-  // Complete once the observer was told.
+  // Complete when the observer is called.
   const grpc::Status& status() const { return status_; }
   const Answer& answer() const { return answer_; }
   RequestRecord& record() { return record_; }
@@ -67,9 +67,9 @@ class Call : public EventHandler {
  protected:
   virtual void Launch(v1::Inference::Stub& stub, grpc::CompletionQueue& queue) = 0;
 
-  // Notes the arrival of the message last appended to the answer, if it brought tokens.
+  // Records the arrival of the message last appended to the answer, if it had tokens.
   void NoteTokens();
-  // After the last event; the call may be gone afterwards.
+  // Called after the last event; may destroy the call.
   void Done();
 
   grpc::ClientContext context_;

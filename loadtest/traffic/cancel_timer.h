@@ -1,4 +1,4 @@
-// Cancels calls at given times, from a thread of its own.
+// Cancels calls at given times, on a thread of its own.
 #pragma once
 
 #include <chrono>
@@ -20,10 +20,10 @@ class CancelTimer {
   using TimePoint = std::chrono::steady_clock::time_point;
 
   explicit CancelTimer(Outstanding& outstanding);
-  // Forgets what is still to come.
+  // Drops all pending cancellations.
   ~CancelTimer();
 
-  // Cancels the request with this index at `time`, if it is under way then.
+  // Cancels the request with this index at `time`, if it is then in flight.
   void CancelAt(TimePoint time, uint64_t index);
 
  private:
@@ -34,7 +34,7 @@ class CancelTimer {
   Outstanding& outstanding_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> entries_;  // the earliest on top
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> entries_;  // earliest on top
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -22,8 +22,9 @@ void RunEvents(grpc::CompletionQueue& queue) {
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const Target& target,
                                                        std::chrono::milliseconds timeout) {
   grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // channels would share a connection
-  arguments.SetMaxReceiveMessageSize(-1);  // embeddings of long texts pass the default 4 MiB
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL,
+                   1);                     // otherwise channels would share a connection
+  arguments.SetMaxReceiveMessageSize(-1);  // embeddings of long texts exceed the default of 4 MiB
   auto channel = OpenChannel(target.address, target.tls, target.token, std::move(arguments));
   if (!channel->WaitForConnected(std::chrono::system_clock::now() + timeout)) {
     return absl::UnavailableError(fmt::format("no server answers at {}{}", target.address,

@@ -1,4 +1,4 @@
-// The channels and completion queues that calls are spread over.
+// The channels and completion queues that calls are distributed over.
 #pragma once
 
 #include <grpcpp/channel.h>
@@ -18,14 +18,14 @@
 
 namespace beamline::loadtest {
 
-// Where calls go, and whether in TLS.
+// The server to connect to, with its credentials.
 struct Target {
-  std::string address;  // as gRPC names it
+  std::string address;  // in gRPC's syntax
   std::optional<TlsOptions> tls;
   std::string token;  // empty: none
 };
 
-// Opens a TCP connection of its own and waits until it stands. UNAVAILABLE when it does not stand
+// Opens a separate TCP connection and waits until it is ready. UNAVAILABLE if it is not ready
 // within `timeout`.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const Target& target,
                                                        std::chrono::milliseconds timeout);
@@ -37,13 +37,13 @@ class Connections {
     grpc::CompletionQueue* queue;
   };
 
-  // num_threads threads, each with its own completion queue.
+  // Starts num_threads threads, each with its own completion queue.
   static absl::StatusOr<std::unique_ptr<Connections>> Open(const Target& target,
                                                            int num_connections, int num_threads);
-  // REQUIRES: no call is under way.
+  // REQUIRES: no call is in flight.
   ~Connections();
 
-  // Connection and queue of the next call, in turn. One thread only.
+  // Connection and queue for the next call, round-robin. Not thread-safe.
   Lane Next();
 
  private:

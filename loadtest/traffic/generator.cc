@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// How long a stop may go unnoticed.
+// Longest reaction time to a stop.
 constexpr std::chrono::milliseconds kStopInterval{50};
 
 }  // namespace
@@ -29,10 +29,10 @@ void Generator::Run() {
   cancel_timer_ = std::make_unique<CancelTimer>(outstanding_);
   clock_ = RunClock();
   for (uint64_t index = 0; options_.num_requests == 0 || index < options_.num_requests; ++index) {
-    Request request = parts_.factory.Make(index);  // before its time, not in it
+    Request request = parts_.factory.Make(index);  // made ahead, so that it does not delay sending
     nanoseconds intended = NextIntended();
     if (intended >= options_.duration || !WaitToSend(intended)) break;
-    if (!arrivals_) intended = clock_.Now();  // when the slot came free
+    if (!arrivals_) intended = clock_.Now();  // when its slot became free
     if (intended >= options_.duration) break;
     Send(std::move(request), intended);
   }
@@ -42,7 +42,7 @@ void Generator::Run() {
 nanoseconds Generator::NextIntended() { return arrivals_ ? arrivals_->Next() : clock_.Now(); }
 
 bool Generator::WaitToSend(nanoseconds intended) {
-  if (batch_places_ > 0 && intended <= batch_begin_) {  // it waits already, like the batch's first
+  if (batch_places_ > 0 && intended <= batch_begin_) {  // it arrived before the batch was sent
     --batch_places_;
     return !parts_.stop;
   }
@@ -89,7 +89,7 @@ void Generator::Drain() {
   if (!empty) {
     cutting_ = true;
     outstanding_.CancelAll();
-    // A cancelled call ends at once.
+    // Cancelled calls end at once.
     while (!outstanding_.WaitForAtMost(0, RunClock::Steady::now() + kStopInterval)) {
     }
   }
@@ -102,7 +102,8 @@ Ending Generator::Classify(const Call& call) const {
     case grpc::StatusCode::OK:
       if (!call.answer().HasFinishReason(v1::FINISH_REASON_DEADLINE)) return Ending::kOk;
       return request.deadline ? Ending::kDeadline : Ending::kError;
-    case grpc::StatusCode::RESOURCE_EXHAUSTED:  // a server that sees in advance that it is missed
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:  // a server may predict that the deadline cannot be
+                                                // met
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return request.deadline ? Ending::kDeadline : Ending::kError;
     case grpc::StatusCode::CANCELLED:

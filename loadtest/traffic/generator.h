@@ -1,4 +1,4 @@
-// Sends a workload's requests by a schedule and tells the recorder how they ended.
+// Sends a workload's requests on a schedule and reports their results to the recorder.
 #pragma once
 
 #include <atomic>
@@ -21,18 +21,17 @@
 namespace beamline::loadtest {
 
 struct TrafficOptions {
-  // Open loop: requests are sent when the schedule says so, whether or not the server keeps up.
-  // Absent: closed loop, the next request is sent when one of `max_in_flight` has ended.
+  // Open loop: requests are sent at scheduled times, even if the server cannot keep up. Absent:
+  // closed loop; the next request is sent when one of `max_in_flight` has ended.
   std::optional<ArrivalOptions> arrivals;
-  std::chrono::nanoseconds duration{0};  // warm-up included
-  uint64_t num_requests = 0;             // at most, warm-up included; 0: no limit
-  // An open loop waits at this many, too; the wait counts as latency, which is measured from the
-  // intended time.
+  std::chrono::nanoseconds duration{0};  // including warm-up
+  uint64_t num_requests = 0;             // maximum, including warm-up; 0: no limit
+  // Limits an open loop too. The wait counts as latency, which is measured from the intended time.
   size_t max_in_flight = 1;
-  Batching batching;                     // of an open loop
-  uint64_t num_clients = 0;              // whose requests take turns; 0: none is named
-  std::chrono::milliseconds timeout{0};  // of one request
-  std::chrono::nanoseconds drain{0};     // for the last answers; afterwards they are cancelled
+  Batching batching;                     // open loop only
+  uint64_t num_clients = 0;              // round-robin client ids of the requests; 0: none
+  std::chrono::milliseconds timeout{0};  // per request
+  std::chrono::nanoseconds drain{0};     // for the last answers; then they are cancelled
 };
 
 class Generator : private CallObserver {
@@ -42,7 +41,7 @@ class Generator : private CallObserver {
     const RequestFactory& factory;
     Recorder& recorder;
     Verifier* verifier = nullptr;             // may be absent
-    const std::atomic<bool>& stop;            // ends the run early when it turns true
+    const std::atomic<bool>& stop;            // true ends the run early
     TraceRecorder* trace_recorder = nullptr;  // may be absent
   };
 
@@ -51,11 +50,11 @@ class Generator : private CallObserver {
   // Returns when the last request has ended. REQUIRES: called once.
   void Run();
 
-  // Any thread.
+  // May be called on any thread.
   uint64_t num_sent() const { return num_sent_; }
 
  private:
-  // Whether the next request may go; waits for its time and its slot, or its batch.
+  // Waits for the request's time and its slot or batch. Returns whether it may be sent.
   bool WaitToSend(std::chrono::nanoseconds intended);
   std::chrono::nanoseconds NextIntended();
   void Send(Request request, std::chrono::nanoseconds intended);
@@ -68,10 +67,10 @@ class Generator : private CallObserver {
   std::optional<Arrivals> arrivals_;
   Outstanding outstanding_;
   std::unique_ptr<CancelTimer> cancel_timer_;
-  // Of the batch being sent: when it began, and how many more requests it takes.
+  // The current batch: its start time, and how many more requests it takes.
   std::chrono::nanoseconds batch_begin_{0};
   size_t batch_places_ = 0;
-  std::atomic<bool> cutting_ = false;  // the run is over, what is left gets cancelled
+  std::atomic<bool> cutting_ = false;  // the run is over, remaining calls are cancelled
   std::atomic<uint64_t> num_sent_ = 0;
   RunClock clock_;
 };

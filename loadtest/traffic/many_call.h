@@ -1,4 +1,5 @@
-// GenerateMany and EncodeMany: pipelined requests over one stream, answered as they finish.
+// GenerateMany and EncodeMany: pipelined requests over one stream, answered in the order in which
+// they finish.
 #pragma once
 
 #include <grpcpp/support/async_stream.h>
@@ -22,14 +23,14 @@ inline auto PrepareMany(v1::Inference::Stub& stub, grpc::ClientContext& context,
   return stub.PrepareAsyncEncodeMany(&context, &queue);
 }
 
-// Writes all its requests while it reads the answers; the two directions advance independently and
-// meet again for the status.
+// Writes all requests while it reads answers. The two directions are independent until both have
+// ended; then the status is requested.
 template <typename Message, typename Response>
 class ManyCall final : public Call {
  public:
   using Call::Call;
 
-  // The stream has begun, or the status has come.
+  // The stream has started, or the status has arrived.
   void OnEvent(bool ok) override {
     if (finishing_) return Complete();
     writing_ = reading_ = ok;
@@ -40,7 +41,7 @@ class ManyCall final : public Call {
   }
 
  private:
-  // Passes the events of one direction on.
+  // Forwards the events of one direction.
   template <void (ManyCall::*Method)(bool)>
   class Direction final : public EventHandler {
    public:
@@ -100,7 +101,7 @@ class ManyCall final : public Call {
     }
   }
 
-  // The first error of a request stands for the whole call.
+  // The first error of a request becomes the error of the whole call.
   void Fail(grpc::StatusCode code, const std::string& message) {
     if (first_error_.ok()) first_error_ = grpc::Status(code, message);
   }
@@ -123,7 +124,7 @@ class ManyCall final : public Call {
   std::unique_ptr<grpc::ClientAsyncReaderWriter<Message, Response>> rpc_;
   Direction<&ManyCall::OnWritten> writer_{*this};
   Direction<&ManyCall::OnRead> reader_{*this};
-  bool writing_ = false;  // an event of this direction is to come
+  bool writing_ = false;  // an event of this direction is pending
   bool reading_ = false;
   bool writes_done_ = false;
   bool finishing_ = false;

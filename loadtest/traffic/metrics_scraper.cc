@@ -12,8 +12,8 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr seconds kScrapeTimeout{2};  // a scrape that takes longer says nothing of its second
-constexpr double kLeastGap_s = 0.5;   // between scrapes; rates over less would be noise
+constexpr seconds kScrapeTimeout{2};  // longer scrapes do not describe their second
+constexpr double kLeastGap_s = 0.5;   // between scrapes; rates over less time would be noise
 
 }  // namespace
 
@@ -103,7 +103,7 @@ void MetricsScraper::Loop() {
     lock.unlock();
     Scrape();
     lock.lock();
-    // A slow scrape leaves its seconds out instead of being followed by a burst.
+    // After a slow scrape, skip the missed seconds instead of catching up.
     while (next <= RunClock::Steady::now()) next += seconds(1);
     wake_.wait_until(lock, next, [this] { return stopping_; });
   }

@@ -1,4 +1,4 @@
-// Reads the server's metrics once a second while a run is under way.
+// Reads the server's metrics once per second during a run.
 #pragma once
 
 #include <chrono>
@@ -18,34 +18,34 @@
 
 namespace beamline::loadtest {
 
-// What a run follows of a scrape; sums over the server's models.
+// The metrics that a run records, summed over the server's models.
 struct ServerCounters {
   double waiting = 0;
   double running = 0;
   double steps = 0;
-  double step_sequences = 0;  // summed over the steps
+  double step_sequences = 0;  // sum over the steps
   double tokens = 0;
 };
 
-// Of Prometheus' text; InvalidArgument when it has no metric of a Beamline server.
+// Parses Prometheus' text format. INVALID_ARGUMENT if there is no metric of a Beamline server.
 absl::StatusOr<ServerCounters> ParseServerCounters(std::string_view text);
 
-// The sample of a scrape at `time_s`, `seconds` after `before`. A server that began anew in
-// between, whose counters fell, has no rates.
+// The sample of a scrape at `time_s`, `seconds` after `before`. If the server restarted in between,
+// so that counters fell, there are no rates.
 ServerSample SampleBetween(const std::optional<ServerCounters>& before, const ServerCounters& now,
                            double time_s, double seconds);
 
-// InvalidArgument "WHAT is 'URL'; accepted: ..." for what is no http URL of a host; of another
-// machine's host PermissionDenied unless `allow_remote`.
+// INVALID_ARGUMENT "WHAT is 'URL'; accepted: ..." unless it is an http(s) URL with a host.
+// PERMISSION_DENIED for another machine's host unless `allow_remote`.
 absl::Status CheckMetricsUrl(std::string_view what, const std::string& url, bool allow_remote);
 
 class MetricsScraper {
  public:
-  // Scrapes once, so that an address that cannot work is an error before the run.
+  // Scrapes once, so that a wrong address is an error before the run.
   static absl::StatusOr<std::unique_ptr<MetricsScraper>> Open(const std::string& url);
   ~MetricsScraper();
 
-  // The run's time 0 is now.
+  // Starts scraping; now is time 0 of the run.
   void Start();
   // The samples since Start. REQUIRES: called once.
   ServerSeries Stop();

@@ -1,4 +1,4 @@
-// The calls that are under way. Thread-safe.
+// The calls in flight. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -14,15 +14,16 @@ namespace beamline::loadtest {
 
 class Outstanding {
  public:
-  // Returns the call to start; it stays valid at least until its observer is told.
+  // Returns the call, which the caller starts. It stays valid at least until its observer is
+  // called.
   Call* Add(std::unique_ptr<Call> call);
   std::unique_ptr<Call> Remove(Call* call);
 
-  // Calls that have ended are left alone.
+  // Ignores calls that have ended.
   void Cancel(uint64_t index);
   void CancelAll();
 
-  // Waits until at most `count` calls are under way; false when `until` came first.
+  // Waits until at most `count` calls are in flight; false if `until` comes first.
   bool WaitForAtMost(size_t count, std::chrono::steady_clock::time_point until);
 
  private:

@@ -18,12 +18,13 @@ namespace {
 constexpr std::chrono::seconds kTimeout{10};
 
 bool CanDo(const v1::Model& model, Kind kind) {
-  const bool is_there = model.state() == v1::MODEL_STATE_READY ||
-                        model.state() == v1::MODEL_STATE_UNSPECIFIED;  // of an older server
+  const bool is_there =
+      model.state() == v1::MODEL_STATE_READY ||
+      model.state() == v1::MODEL_STATE_UNSPECIFIED;  // older servers do not send it
   if (!is_there) return false;
   if (kind == Kind::kTokenize) return true;
   if (kind == Kind::kRerank && model.reranks()) return true;
-  if (model.task() == v1::TASK_CLASSIFY) {  // whose server may be older than `reranks`
+  if (model.task() == v1::TASK_CLASSIFY) {  // older servers do not send `reranks`
     return kind == Kind::kClassify || (kind == Kind::kRerank && model.labels_size() == 1);
   }
   if (model.task() == v1::TASK_CLASSIFY_TOKENS) return kind == Kind::kClassifyTokens;
@@ -33,14 +34,14 @@ bool CanDo(const v1::Model& model, Kind kind) {
   return IsGeneration(kind) || kind == Kind::kScore;
 }
 
-// The server would say the same of every request.
+// Checked here once; the server would report the same error for every request.
 absl::StatusOr<const v1::Model*> Resolve(const std::vector<v1::Model>& models,
                                          const RequestClass& of) {
-  std::vector<std::string> names;  // of those that can do it
+  std::vector<std::string> names;  // suitable models
   const v1::Model* named = nullptr;
   const v1::Model* last = nullptr;
   for (const v1::Model& model : models) {
-    // Of several versions, the server's own choice.
+    // Among several versions, the one that the server would choose.
     const auto rank = [&of](const v1::Model& version) {
       return std::pair(CanDo(version, of.kind), version.version());
     };
@@ -104,7 +105,7 @@ absl::Status ResolveModels(const std::vector<v1::Model>& models, Workload& workl
   for (RequestClass& of : workload.classes) {
     const auto model = Resolve(models, of);
     if (!model.ok()) return model.status();
-    // Prompts and continuations are drawn from the same ids.
+    // Prompts and continuations use the same range of ids.
     of.vocab_size = (*model)->vocab_size();
     if ((*model)->input_vocab_size() > 0) {
       of.vocab_size = std::min(of.vocab_size, (*model)->input_vocab_size());

@@ -1,4 +1,4 @@
-// What the server under test says about its models.
+// Queries the models of the server under test.
 #pragma once
 
 #include <grpcpp/channel.h>
@@ -20,9 +20,9 @@ absl::StatusOr<v1::ListModelsResponse> ListModels(const std::shared_ptr<grpc::Ch
 // "write-en: GPT2LMHeadModel, float32, 12345678 parameters, cpu".
 std::string DescribeModel(const v1::Model& model);
 
-// Finds the model of each class of requests, and sets the vocabulary sizes that prompts of random
-// tokens need. An empty model name stands for the only model that can do it. NOT_FOUND when there
-// is none, INVALID_ARGUMENT when the named one cannot do it or when there are several.
+// Finds the model of each class of requests and sets the class's model limits (workload.h). An
+// empty model name selects the only suitable model. NOT_FOUND if there is none, INVALID_ARGUMENT if
+// the named one is not suitable or several are.
 absl::Status ResolveModels(const std::vector<v1::Model>& models, Workload& workload);
 
 }  // namespace beamline::loadtest

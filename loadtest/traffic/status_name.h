@@ -1,4 +1,4 @@
-// gRPC's status codes by name.
+// Names of gRPC's status codes.
 #pragma once
 
 #include <grpcpp/support/status_code_enum.h>
@@ -10,10 +10,10 @@
 
 namespace beamline::loadtest {
 
-// "OK", "CANCELLED", ...; "CODE_42" for codes that gRPC does not know.
+// "OK", "CANCELLED", ...; "CODE_42" for unknown codes.
 std::string StatusName(grpc::StatusCode code);
 
-// INVALID_ARGUMENT "WHAT is 'NAME'; accepted: ..." when no code has this name.
+// INVALID_ARGUMENT "WHAT is 'NAME'; accepted: ..." if no code has this name.
 absl::Status CheckStatusName(std::string_view what, const std::string& name);
 
 }  // namespace beamline::loadtest

@@ -5,7 +5,7 @@
 namespace beamline::loadtest {
 
 void StreamCall::Launch(v1::Inference::Stub& stub, grpc::CompletionQueue& queue) {
-  // Prepared first: the start's event may come before an assignment from it would be done.
+  // Prepared before the start, because the start's event may arrive before an assignment finishes.
   rpc_ = stub.PrepareAsyncGenerateStream(&context_, std::get<v1::GenerateRequest>(request().body),
                                          &queue);
   rpc_->StartCall(static_cast<EventHandler*>(this));

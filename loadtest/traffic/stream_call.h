@@ -1,4 +1,4 @@
-// GenerateStream: one request, an answer that arrives as it is written.
+// GenerateStream: one request with a streamed answer.
 #pragma once
 
 #include <grpcpp/support/async_stream.h>

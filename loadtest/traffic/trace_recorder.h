@@ -1,4 +1,4 @@
-// Writes what a run sent as a trace, which another run can replay. Thread-safe.
+// Records what a run sent as a trace that another run can replay. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,20 @@ namespace beamline::loadtest {
 
 class TraceRecorder {
  public:
-  // That all of its requests have lengths that a trace can hold.
+  // Checks that a trace can store the lengths of all its requests.
   static absl::Status Check(const Workload& workload);
 
-  // Lengths are what the request asked for where it decides them (a prompt of ids, an answer that
-  // ignores its end), else what the server counted; a request that has neither is left out.
+  // Stores the lengths that the request fixes (a prompt of ids, an answer that ignores its end),
+  // else those that the server reported. Requests with neither are left out.
   void Add(const RequestRecord& record);
 
-  // In the order of the requests' times.
+  // Writes the requests in the order of their times.
   absl::Status Write(const std::string& path);
   int64_t num_left_out() const { return num_left_out_; }
 
  private:
   std::mutex mutex_;
-  Trace trace_;  // with the requests' numbers for lines
+  Trace trace_;  // `line` is the request's index
   int64_t num_left_out_ = 0;
 };
 

@@ -10,7 +10,7 @@
 
 namespace beamline::loadtest {
 
-// The stub's method for a request.
+// Prepares the stub's method for the type of request.
 inline auto PrepareUnary(v1::Inference::Stub& stub, grpc::ClientContext& context,
                          const v1::GenerateRequest& request, grpc::CompletionQueue& queue) {
   return stub.PrepareAsyncGenerate(&context, request, &queue);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMaxExamples = 10;
 
-// Sends requests one at a time and collects what they answer.
+// Sends requests one at a time and collects their answers.
 class Alone {
  public:
   Alone(v1::Inference::Stub& stub, std::chrono::milliseconds timeout)
@@ -57,7 +57,7 @@ class Alone {
     return AskEach(&v1::Inference::Stub::FillMask, request, v1::FillMaskResponse());
   }
   grpc::Status operator()(const v1::RerankRequest& request) {
-    // The best are those of all of them.
+    // With `top` the documents must be ranked together.
     if (request.has_top()) {
       return Ask(&v1::Inference::Stub::Rerank, request, v1::RerankResponse());
     }
@@ -84,7 +84,7 @@ class Alone {
   Answer TakeAnswer() { return std::move(answer_); }
 
  private:
-  // Of a request whose inputs are texts, each alone.
+  // Sends each text input of the request alone.
   template <typename Method, typename Message, typename Response>
   grpc::Status AskEach(Method method, const Message& request, const Response& response) {
     Message one = request;
@@ -138,11 +138,11 @@ absl::Status Verifier::RecordExpected(v1::Inference::Stub& stub,
 void Verifier::Check(const Call& call, bool partial) {
   const Request& request = call.request();
   const bool many = request.kind == Kind::kGenerateMany || request.kind == Kind::kEncodeMany;
-  if (partial && many) return;  // nobody can tell which requests the answers belong to
+  if (partial && many) return;  // the answers cannot be matched to requests
   const Answer& actual = call.answer();
-  if (partial && actual.sequences.empty()) return;  // nothing had come
-  // At its deadline a beam search streams its best hypothesis so far, which need not be the
-  // beginning of the final one; the call's own deadline may pass before the message that says so.
+  if (partial && actual.sequences.empty()) return;  // nothing has arrived
+  // At its deadline a beam search streams its best hypothesis so far, which may differ from the
+  // final one. The call's own deadline may pass before the message that says so.
   const bool beams = UsesBeams(request.body);
   if (beams && call.status().error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) return;
   const Comparison comparison{.tolerance = tolerance_,

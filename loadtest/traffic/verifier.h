@@ -1,4 +1,4 @@
-// Compares the answers given under load to the answers that the same requests get alone.
+// Compares answers given under load with those to the same requests sent one at a time.
 #pragma once
 
 #include <chrono>
@@ -19,16 +19,16 @@ namespace beamline::loadtest {
 
 class Verifier {
  public:
-  // tolerance: of embeddings and scores, relative to the largest value of the answer.
+  // tolerance: for embeddings and scores, relative to the largest value of the answer.
   Verifier(const RequestFactory& factory, double tolerance)
       : factory_(factory), tolerance_(tolerance) {}
 
-  // Asks for every body of the workload, one after the other, streams by the unary RPC and batches
-  // input by input. REQUIRES: the workload has num_distinct > 0. The error names the request.
+  // Sends every body of the workload one at a time: streams by the unary RPC, batches input by
+  // input. REQUIRES: the workload has num_distinct > 0. The error names the request.
   absl::Status RecordExpected(v1::Inference::Stub& stub, std::chrono::milliseconds timeout);
 
-  // Thread-safe once RecordExpected has returned.
-  // partial: the call was cut off; what came must be a beginning.
+  // Thread-safe once RecordExpected has returned. partial: the call was cut off; the answer so far
+  // must be a prefix of the expected one.
   void Check(const Call& call, bool partial);
 
   Verification Result() const;

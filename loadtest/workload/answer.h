@@ -1,4 +1,4 @@
-// What a call answered, in a form in which two answers to the same request can be compared.
+// The answer to a call, in a form that can be compared with another answer to the same request.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ struct Answer {
     std::string text;
     v1::FinishReason finish_reason = v1::FINISH_REASON_UNSPECIFIED;
   };
-  // Of generation and tokenization; of each input's tokens or entities with their classes, and of
-  // what fills its masks.
+  // Generated sequences or tokens. For token classification: each input's tokens or entities with
+  // their labels. For masks: each input's fills.
   std::vector<Sequence> sequences;
-  std::vector<float> values;  // embeddings and scores, of classes and documents too
+  std::vector<float> values;  // embeddings and all kinds of scores
 
   v1::Usage usage;
   int num_items = 0;
@@ -35,23 +35,23 @@ struct Answer {
   void Append(const v1::TokenizeResponse& response);
   void Append(const Answer& other);
 
-  // True when a sequence ended for this reason.
+  // Whether a sequence ended for this reason.
   bool HasFinishReason(v1::FinishReason reason) const;
 };
 
-// What holds between an answer and the one that the same request gets alone.
+// How an answer may differ from the one that the same request gets alone.
 struct Comparison {
-  // Values may differ by this share of the largest expected one.
+  // Values may differ by this share of the largest expected value.
   double tolerance = 0;
-  // Streams number their sequences, unary answers sort them by score.
+  // Streams number their sequences, but unary answers are sorted by score.
   bool any_order = false;
-  // Beam search: the best hypothesis at a deadline need not be the beginning of the final one.
+  // Beam search: the best hypothesis at a deadline may differ from the final one.
   bool beams = false;
-  // The call was cut off: its sequences must be beginnings of the expected ones.
+  // The call was cut off: its sequences must be prefixes of the expected ones.
   bool partial = false;
 };
 
-// How `actual` differs; nullopt: it does not.
+// Describes the first difference of `actual`; nullopt: none.
 std::optional<std::string> Difference(Answer expected, Answer actual, const Comparison& comparison);
 
 }  // namespace beamline::loadtest

@@ -8,7 +8,7 @@
 namespace beamline::loadtest {
 namespace {
 
-constexpr uint64_t kArrivalPart = 1;  // of what the seed decides
+constexpr uint64_t kArrivalPart = 1;  // selects the random stream of arrivals
 
 constexpr std::chrono::nanoseconds kNever =
     std::chrono::seconds(static_cast<int64_t>(RateProfile::kNever));

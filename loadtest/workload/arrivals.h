@@ -1,4 +1,4 @@
-// When an open loop sends its requests: decided before the run, whatever the server does.
+// The send times of an open loop, fixed before the run and independent of the server.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@ namespace beamline::loadtest {
 enum class ArrivalKind {
   kPoisson,   // independent users: exponential gaps
   kConstant,  // equal gaps
-  kBurst,     // groups that arrive at once, groups equally spaced
+  kBurst,     // equally spaced groups of simultaneous requests
 };
 
 // "poisson", "constant", "burst".
@@ -26,23 +26,22 @@ const char* ArrivalKindName(ArrivalKind kind);
 
 struct ArrivalOptions {
   ArrivalKind kind = ArrivalKind::kPoisson;
-  double rate = 1;                // requests a second in the mean, > 0
-  std::vector<RatePhase> phases;  // instead of one rate
+  double rate = 1;                // mean requests per second, > 0
+  std::vector<RatePhase> phases;  // replace `rate`
   int burst_size = 10;            // >= 1
   uint64_t seed = 1;
-  std::shared_ptr<const Trace> trace;  // whose times they are, instead of all else
+  std::shared_ptr<const Trace> trace;  // replaces all other options by its times
 };
 
-// Requests a second that the options ask for in the mean, in each second until `end_s`, of which
-// the last one may be a part.
+// The mean requested rate for each second until `end_s`; the last second may be partial.
 std::vector<double> AskedPerSecond(const ArrivalOptions& options, double end_s);
 
 class Arrivals {
  public:
   explicit Arrivals(const ArrivalOptions& options);
 
-  // The next request's time since the run's start; never before the one before. After a trace's
-  // last request RateProfile::kNever.
+  // The next request's time since the run's start; times never decrease. RateProfile::kNever after
+  // a trace's last request.
   std::chrono::nanoseconds Next();
 
  private:
@@ -50,8 +49,8 @@ class Arrivals {
   RateProfile profile_;
   Random random_;
   uint64_t num_drawn_ = 0;
-  // The request's place in the schedule, in requests: arrivals of rate 1, which the profile
-  // stretches to its rates.
+  // Position in the schedule in units of requests: arrivals at rate 1, which the profile maps to
+  // times.
   double place_ = 0;
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kMax = 1'000'000;
 
-// The numbers between the colons; empty when one is not a number of 0 .. kMax.
+// The numbers between the colons; empty if one of them is not a number in 0 .. kMax.
 std::vector<double> ParseNumbers(std::string_view text) {
   std::vector<double> numbers;
   while (true) {

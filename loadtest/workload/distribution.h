@@ -1,4 +1,4 @@
-// A distribution of whole numbers: prompt lengths, answer lengths, beam widths, times.
+// A distribution of integers: prompt lengths, answer lengths, beam widths, times.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ class Distribution {
 
   explicit Distribution(int64_t value = 1) : low_(value), high_(value) {}
 
-  // "64", "uniform:16:256" (both included) or "lognormal:MEDIAN:SIGMA:MAX", whose values are
-  // rounded and kept in 1 .. MAX. Numbers are 0 .. 1,000,000. INVALID_ARGUMENT otherwise.
+  // Parses "64", "uniform:16:256" (inclusive) or "lognormal:MEDIAN:SIGMA:MAX", whose values are
+  // rounded and clamped to 1 .. MAX. Numbers are 0 .. 1,000,000. INVALID_ARGUMENT otherwise.
   static absl::StatusOr<Distribution> Parse(std::string_view text);
 
   int64_t Draw(Random& random) const;
 
-  // The smallest and the largest number that can come out.
+  // The smallest and the largest possible value.
   int64_t low() const { return low_; }
   int64_t high() const { return high_; }
 

@@ -14,11 +14,11 @@ namespace {
 constexpr int kMaxDepth = 32;
 constexpr int kMaxNodes = 100'000;
 
-// YAML as JSON. Aliases make a small text large, or endless where one lies within its own anchor,
-// so depth and size are limited.
+// Converts YAML to JSON. Aliases can make a small text expand to a large one, or to an endless one
+// if an alias is within its own anchor. So depth and size are limited.
 class Converter {
  public:
-  // Null after a fault.
+  // Null after an error.
   nlohmann::json Convert(const YAML::Node& node, int depth = 0) {
     if (depth > kMaxDepth) Fail(fmt::format("nested deeper than {}", kMaxDepth));
     if (++num_nodes_ > kMaxNodes) Fail(fmt::format("more than {} values", kMaxNodes));

@@ -1,5 +1,5 @@
-// Request options in YAML, read as the JSON form of their message: every field of the contract can
-// be set under its own name.
+// Reads request options in YAML as the JSON form of their message, so every proto field can be set
+// by its name.
 #pragma once
 
 #include "absl/status/status.h"
@@ -8,7 +8,7 @@
 
 namespace beamline::loadtest {
 
-// INVALID_ARGUMENT when the message has no such field or the value does not fit it.
+// INVALID_ARGUMENT if the message has no such field or the value does not fit it.
 absl::Status ReadMessage(const YAML::Node& node, google::protobuf::Message& message);
 
 }  // namespace beamline::loadtest

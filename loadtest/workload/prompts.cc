@@ -31,7 +31,7 @@ void AppendWords(int64_t count, Random& random, std::string& text) {
   }
 }
 
-// The ends of a vocabulary hold special tokens and single bytes.
+// Skips both ends of the vocabulary, which have special tokens and single bytes.
 void AppendTokens(int64_t count, int32_t vocab_size, Random& random, v1::TokenIds& ids) {
   const int64_t margin = vocab_size / 16;
   const int64_t last = std::max<int64_t>(margin, vocab_size - 1 - margin);

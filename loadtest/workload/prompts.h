@@ -1,4 +1,4 @@
-// Where the prompts of a class of requests come from.
+// Generates the prompts of a class of requests.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@
 
 namespace beamline::loadtest {
 
-// Exactly one of `texts`, `words` and `tokens`.
+// Exactly one of `texts`, `words` and `tokens` is set.
 struct PromptSource {
-  std::vector<std::string> texts;      // one of them
-  std::optional<Distribution> words;   // this many random English words
-  std::optional<Distribution> tokens;  // this many random ids of the vocabulary
+  std::vector<std::string> texts;      // draws one of them
+  std::optional<Distribution> words;   // draws this many random English words
+  std::optional<Distribution> tokens;  // draws this many random token ids
 
-  // This many words or tokens, the same in every prompt of the class, come before the `words` or
-  // `tokens` that differ. They measure a cache of prompts' beginnings.
+  // Number of words or tokens that are the same in all prompts of the class, before the random
+  // ones. They measure prefix caching.
   int64_t num_shared = 0;
 };
 
-// The "text" fields of a file with one JSON object a line. INVALID_ARGUMENT names the line.
+// The "text" fields of a JSON Lines file. INVALID_ARGUMENT names the line.
 absl::StatusOr<std::vector<std::string>> ReadTexts(const std::string& path);
 
-// shared: decides the shared prefix. vocab_size: of the model; needed for `tokens` alone.
+// shared: generates the shared prefix. vocab_size: the model's; only needed for `tokens`.
 v1::Prompt DrawPrompt(const PromptSource& source, int32_t vocab_size, Random& random,
                       Random shared);
 

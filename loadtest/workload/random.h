@@ -1,4 +1,4 @@
-// Random numbers for schedules and requests: the same on every platform and standard library.
+// Random numbers for schedules and requests, identical on every platform and standard library.
 #pragma once
 
 #include <cmath>
@@ -7,13 +7,12 @@
 
 namespace beamline::loadtest {
 
-// SplitMix64 (Steele, Lea, Flood 2014). Cheap to seed, so that every request has its own generator
-// and does not depend on which requests came before.
+// SplitMix64 (Steele, Lea, Flood 2014). Cheap to seed, so every request has a generator of its own
+// and does not depend on earlier requests.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}
-  // A generator for one part of what `seed` decides. The numbers of different parts do not
-  // correlate.
+  // A generator for one part of what `seed` controls. Numbers of different parts are uncorrelated.
   Random(uint64_t seed, uint64_t part) : state_(Mix(seed ^ Mix(part + kIncrement))) {}
 
   uint64_t Next() {

@@ -16,14 +16,14 @@ constexpr double kMaxRate = 1e6;
 constexpr double kMinSeconds = 0.01;
 constexpr double kMaxSeconds = 86'400;
 
-// Requests of a phase until `time_s` after its begin.
+// Requests of a phase until `time_s` after its start.
 double CountOf(const RatePhase& phase, double time_s) {
   const double slope = (phase.to - phase.from) / phase.seconds;
   return time_s * (phase.from + slope * time_s / 2);
 }
 
-// Its inverse. The root of the quadratic equation in the form that does not cancel, and that a
-// slope of 0 does not divide by.
+// The inverse of CountOf. Solves the quadratic equation in the form that has no cancellation and no
+// division by a slope of 0.
 double TimeInPhase(const RatePhase& phase, double count) {
   const double slope = (phase.to - phase.from) / phase.seconds;
   const double root = std::sqrt(std::max(0.0, phase.from * phase.from + 2 * slope * count));

@@ -7,12 +7,12 @@
 namespace beamline::loadtest {
 namespace {
 
-// Parts of what the seed decides.
+// Select the random streams of different parts.
 constexpr uint64_t kCallPart = 2;
 constexpr uint64_t kBodyPart = 3;
 constexpr uint64_t kSharedPart = 4;
 
-// Where `prompt` and `max_new_tokens` are the class's own, or instead of them.
+// `prompt` and `max_new_tokens` are the class's own, or replace them.
 v1::GenerateRequest MakeGenerate(const RequestClass& of, const PromptSource& prompt,
                                  const std::optional<Distribution>& max_new_tokens, Random& random,
                                  const Random& shared) {
@@ -26,7 +26,7 @@ v1::GenerateRequest MakeGenerate(const RequestClass& of, const PromptSource& pro
   if (of.beam_width) {
     request.mutable_beam()->set_width(static_cast<int32_t>(of.beam_width->Draw(random)));
   }
-  // Without a seed the server draws one, and no two answers could be compared.
+  // Without a seed the server would draw one, and answers could not be compared.
   if (request.has_sampling() && !request.sampling().has_seed()) {
     request.mutable_sampling()->set_seed(random.Next());
   }
@@ -37,7 +37,7 @@ v1::GenerateRequest MakeGenerate(const RequestClass& of, Random& random, const R
   return MakeGenerate(of, of.prompt, of.max_new_tokens, random, shared);
 }
 
-// With a trace's lengths; the beginning that the class's prompts share is a part of them.
+// Uses a trace's lengths, which include the prefix shared by the class's prompts.
 v1::GenerateRequest MakeTraced(const RequestClass& of, const TraceEntry& lengths, Random& random,
                                const Random& shared) {
   const int64_t num_shared = std::min<int64_t>(of.prompt.num_shared, lengths.prompt_tokens - 1);
@@ -94,7 +94,7 @@ v1::ClassifyTokensRequest MakeClassifyTokens(const RequestClass& of, Random& ran
   return request;
 }
 
-// A text that has no mask gets one at its end.
+// Appends a mask to texts without one.
 v1::FillMaskRequest MakeFillMask(const RequestClass& of, Random& random, const Random& shared) {
   v1::FillMaskRequest request = of.fill_mask;
   request.set_model(of.model);
@@ -124,7 +124,7 @@ v1::TokenizeRequest MakeTokenize(const RequestClass& of, Random& random, const R
   return request;
 }
 
-// `count` requests of one stream, told apart by their position.
+// `count` requests of one stream; the request_id is the index.
 template <typename Make>
 auto MakeMany(int count, Make make) {
   std::vector<decltype(make())> requests;

@@ -1,5 +1,4 @@
-// Makes the requests of a run. Request i of a workload and seed is always the same, whichever
-// requests were made before it.
+// Makes the requests of a run. Request i depends only on the workload, the seed and i.
 #pragma once
 
 #include <chrono>
@@ -16,7 +15,7 @@
 
 namespace beamline::loadtest {
 
-// What one call sends; lists are the requests of one bidirectional stream.
+// The content of one call; vectors are the requests of one bidirectional stream.
 using RequestBody = std::variant<v1::GenerateRequest, std::vector<v1::GenerateRequest>,
                                  v1::EncodeRequest, std::vector<v1::EncodeRequest>,
                                  v1::ScoreRequest, v1::ClassifyRequest, v1::ClassifyTokensRequest,
@@ -35,12 +34,12 @@ struct Request {
 class RequestFactory {
  public:
   // With a trace, request i has the lengths of its entry i: a prompt of random ids, and an answer
-  // that goes on to its limit. Workload and trace must outlive the factory.
+  // that continues to its limit. Workload and trace must outlive the factory.
   RequestFactory(const Workload& workload, uint64_t seed, const Trace* trace = nullptr);
 
   Request Make(uint64_t index) const;
   size_t ClassOf(uint64_t index) const;
-  // The body that all requests of this class and variant have.
+  // The body that all requests of this class and variant share.
   RequestBody MakeBody(size_t class_index, uint64_t variant) const;
 
   const Workload& workload() const { return workload_; }

@@ -23,7 +23,7 @@ constexpr char kByteOrderMark[] = "\xEF\xBB\xBF";
 
 struct Form {
   std::array<const char*, 3> columns;  // time, prompt, output
-  double unit_s;                       // of the time; 0: date and time
+  double unit_s;                       // unit of the time; 0: date and time
   bool from_earliest;
 };
 
@@ -39,7 +39,7 @@ std::string_view Trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
-// The cells of one line; nullopt when a quote is not closed or has a text behind it.
+// The cells of one line; nullopt if a quote is not closed or text follows a closing quote.
 std::optional<std::vector<std::string>> SplitCells(std::string_view line) {
   std::vector<std::string> cells;
   while (true) {
@@ -66,7 +66,7 @@ std::optional<std::vector<std::string>> SplitCells(std::string_view line) {
   }
 }
 
-// Digits alone, of exactly this number; removes them.
+// Removes exactly `count` digits and returns their number.
 std::optional<int> TakeDigits(std::string_view& text, size_t count) {
   if (text.size() < count) return std::nullopt;
   const auto number = ParseNumber(text.substr(0, count), 0, 1'000'000'000);
@@ -80,7 +80,7 @@ bool TakeOneOf(std::string_view& text, std::string_view signs) {
   return true;
 }
 
-// "Z", "+HH:MM", "-HH:MM" or nothing; what is to be taken off the time.
+// Parses "Z", "+HH:MM", "-HH:MM" or nothing; returns what to subtract from the time.
 std::optional<std::chrono::minutes> TakeZone(std::string_view text) {
   if (text.empty() || text == "Z") return std::chrono::minutes(0);
   const int sign = text[0] == '-' ? -1 : 1;
@@ -92,9 +92,9 @@ std::optional<std::chrono::minutes> TakeZone(std::string_view text) {
   return std::chrono::minutes(sign * (*hours * 60 + *minutes));
 }
 
-// "2023-11-16 18:15:46.6805900", with a zone or without; since 1970.
+// Parses "2023-11-16 18:15:46.6805900" with an optional zone; returns the time since 1970.
 std::optional<nanoseconds> ParseDateTime(std::string_view text) {
-  constexpr int kFirstYear = 1970, kLastYear = 2200;  // whose nanoseconds an int64 holds
+  constexpr int kFirstYear = 1970, kLastYear = 2200;  // int64 nanoseconds can represent these years
   const auto year = TakeDigits(text, 4);
   if (!year || !TakeOneOf(text, "-")) return std::nullopt;
   const auto month = TakeDigits(text, 2);

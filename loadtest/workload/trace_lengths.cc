@@ -11,7 +11,7 @@ namespace {
 
 int32_t OrMost(int32_t limit) { return limit > 0 ? limit : std::numeric_limits<int32_t>::max(); }
 
-// The nearest lengths that the class's model takes.
+// The nearest lengths that the class's model accepts.
 TraceEntry Fitted(const RequestClass& of, TraceEntry entry) {
   const int32_t most_total = std::max(2, OrMost(of.max_total_tokens));
   int32_t most_prompt = OrMost(of.max_input_tokens);

@@ -1,4 +1,4 @@
-// Lengths of a trace against what the models take.
+// Checks a trace's lengths against the models' limits.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ enum class LongLengths { kRefuse, kClip };
 // "refuse" or "clip".
 absl::StatusOr<LongLengths> ParseLongLengths(const std::string& what, const std::string& text);
 
-// That the workload's classes can have a trace's lengths: generate and generate_stream, each
-// request its own.
+// Checks that the workload can use a trace's lengths: all classes are generate or generate_stream,
+// and no requests are repeated (num_distinct is 0).
 absl::Status CheckTraceWorkload(const Workload& workload);
 
-// Makes the lengths fit the model of each request's class: prompts and answers of at least one
-// token, and no more than the model takes. Returns how many requests had to be changed;
-// INVALID_ARGUMENT for the first of them unless `lengths` is kClip.
+// Fits the lengths to the model of each request's class: prompts and answers of at least one token,
+// within the model's limits. Returns how many requests changed. Unless `lengths` is kClip, the
+// first of these is an INVALID_ARGUMENT error.
 absl::StatusOr<int64_t> FitTrace(const std::string& what, const RequestFactory& factory,
                                  LongLengths lengths, Trace& trace);
 

@@ -1,4 +1,4 @@
-// What the requests of a run are: classes of alike requests, mixed by weight.
+// The requests of a run: classes of similar requests, mixed by weight.
 #pragma once
 
 #include <cstdint>
@@ -32,22 +32,22 @@ enum class Kind {
 // "generate", "generate_stream", "generate_many", "encode", "encode_many", "score", "classify",
 // "classify_tokens", "fill_mask", "rerank", "tokenize".
 const char* KindName(Kind kind);
-// INVALID_ARGUMENT when no kind has this name.
+// INVALID_ARGUMENT if no kind has this name.
 absl::StatusOr<Kind> ParseKind(std::string_view name);
 bool IsGeneration(Kind kind);  // sends GenerateRequests
 
-// Requests that differ in their prompts and in what is drawn for each alone.
+// Requests that share their options and differ in prompts and other random values.
 struct RequestClass {
   std::string name;
   Kind kind = Kind::kGenerateStream;
-  double weight = 1;  // > 0; its share of the requests is this over the sum of all
+  double weight = 1;  // > 0; relative to the sum of all weights
   std::string model;
   PromptSource prompt;
-  // Inputs of an encode, classify, classify_tokens or fill_mask call, requests of a *_many call,
-  // continuations of a score call, documents of a rerank call.
+  // Number of inputs of an encode, classify, classify_tokens or fill_mask call, requests of a
+  // *_many call, continuations of a score call, or documents of a rerank call.
   int batch = 1;
 
-  // Options that every request of the class has; the ones of the other kinds stay empty.
+  // Options of all requests of the class; only the message of its kind is used.
   v1::GenerateRequest generate;
   v1::EncodeRequest encode;
   v1::ScoreRequest score;
@@ -55,30 +55,30 @@ struct RequestClass {
   v1::ClassifyTokensRequest classify_tokens;
   v1::FillMaskRequest fill_mask;
   v1::RerankRequest rerank;
-  // These change from request to request, on top of the options.
+  // Drawn for each request; they override the options.
   std::optional<Distribution> max_new_tokens;
   std::optional<Distribution> beam_width;
 
-  // A share of the calls is cancelled this long after it was sent, or has a deadline this short.
+  // This share of the calls is cancelled after the drawn time, or has the drawn deadline.
   double cancel_share = 0;
   Distribution cancel_after_ms;
   double deadline_share = 0;
   Distribution deadline_ms;
 
-  // Of the model. The vocabulary is needed for prompts of random tokens, the limits for a trace's
-  // lengths; 0: not known.
+  // Limits of the model; 0: unknown. Random token prompts need vocab_size, traces need the length
+  // limits.
   int32_t vocab_size = 0;
   int32_t max_input_tokens = 0;
   int32_t max_total_tokens = 0;
-  std::string mask_token;               // what stands for one in a text
-  bool prompt_takes_positions = false;  // the prompt counts in max_total_tokens
+  std::string mask_token;               // the mask token in texts
+  bool prompt_takes_positions = false;  // whether the prompt counts towards max_total_tokens
 };
 
 struct Workload {
   std::vector<RequestClass> classes;
-  // How many different requests each class has; 0: every request is its own.
+  // Number of different requests per class; 0: every request is different.
   uint64_t num_distinct = 0;
-  std::string source;  // the YAML it came from
+  std::string source;  // the YAML source
 };
 
 }  // namespace beamline::loadtest

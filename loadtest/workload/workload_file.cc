@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxFileBytes = size_t{1} << 20;
 
-// Reads the keys of one YAML mapping. The first error stays; later reads do nothing.
+// Reads the keys of one YAML mapping. After the first error, later reads do nothing.
 class Reader {
  public:
   Reader(const YAML::Node& node, std::string where, std::initializer_list<std::string_view> keys)
@@ -49,7 +49,7 @@ class Reader {
     if (Has(key)) value = Text(key);
   }
 
-  // Parse: absl::StatusOr<Value>(std::string).
+  // Parse: a function from std::string to absl::StatusOr<Value>.
   template <typename Value, typename Parse>
   void Read(const char* key, Value& value, Parse parse) {
     if (!Has(key)) return;
@@ -78,7 +78,7 @@ class Reader {
     if (!status.ok()) Fail(key, status.message());
   }
 
-  // reason: std::string, or the view that absl::Status gives out.
+  // reason: std::string or absl::string_view.
   template <typename Reason>
   void Fail(const std::string& key, const Reason& reason) {
     if (!status_.ok()) return;
