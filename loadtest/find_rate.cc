@@ -25,7 +25,7 @@ namespace {
 using std::chrono::duration;
 using std::chrono::nanoseconds;
 
-// How long an interrupt may go unnoticed.
+// Longest reaction time to an interrupt.
 constexpr std::chrono::milliseconds kStopInterval{50};
 
 absl::StatusOr<ProbeLimits> MakeLimits(const FindRateFlags& flags, const Workload& workload) {
@@ -46,7 +46,7 @@ absl::StatusOr<ProbeLimits> MakeLimits(const FindRateFlags& flags, const Workloa
   return limits;
 }
 
-// Runs one probe after the other and keeps what they found.
+// Runs the probes one after the other and collects their results.
 class Searcher {
  public:
   Searcher(const FindRateFlags& flags, Load load, SearchReport& report)
@@ -55,7 +55,7 @@ class Searcher {
         report_(report),
         search_(report.range, flags.tries) {}
 
-  // An error when a probe could not be run.
+  // Returns an error if a probe could not run.
   absl::Status Run() {
     StopOnInterrupt();
     report_.end = SearchEnd::kFound;
@@ -96,7 +96,7 @@ class Searcher {
     return duration<double>(std::chrono::steady_clock::now() - begin_).count();
   }
 
-  // So that a server which was overloaded begins the next probe with empty queues.
+  // Lets an overloaded server empty its queues before the next probe.
   void Rest() const {
     const auto end = std::chrono::steady_clock::now() + duration<double>(flags_.settle_s);
     while (!IsInterrupted() && std::chrono::steady_clock::now() < end) {
@@ -105,10 +105,10 @@ class Searcher {
     }
   }
 
-  // left_s: for the last answers, within the search's time.
+  // left_s: time for the last answers within the search's time limit.
   absl::Status RunProbe(double rate, double duration_s, double left_s) {
     load_.flags.drain_s = std::min(flags_.run.drain_s, left_s);
-    // Requests of its own: those of the probe before are in a server's caches.
+    // A seed per probe: requests of the probe before are in the server's caches.
     const uint64_t seed = flags_.run.seed + report_.probes.size();
     if (absl::Status status = SetRate(rate, duration_s, seed, load_); !status.ok()) return status;
     const RequestFactory factory(load_.workload, seed);

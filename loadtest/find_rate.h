@@ -1,4 +1,4 @@
-// The search for the highest rate that a server holds.
+// Searches the maximum sustainable rate of a server.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace beamline::loadtest {
 
-// Probes rates as the flags say, prints the table and writes the files that they name. False when
-// no rate holds; an error when the search could not be run or broke off, with the report of what
-// was measured before. SIGINT ends it with the report, too.
+// Probes rates as the flags say, prints the table and writes the requested files. Returns false if
+// no rate holds. Returns an error if the search could not run or broke off; what was measured
+// before is still reported. SIGINT ends the search, also with a report.
 absl::StatusOr<bool> FindRate(const FindRateFlags& flags, const std::string& command);
 
 }  // namespace beamline::loadtest

@@ -36,8 +36,8 @@ nanoseconds FromSeconds(double seconds) {
   return std::chrono::duration_cast<nanoseconds>(std::chrono::duration<double>(seconds));
 }
 
-// The phases of the rate, after a warm-up at the first one's; empty without --phase. Sets rate and
-// duration to what the phases come to.
+// The phases of the rate, after a warm-up at the first one's start rate; empty without --phase.
+// Sets flags.rate and flags.duration_s to the total of the phases.
 absl::StatusOr<std::vector<RatePhase>> TakePhases(RunFlags& flags) {
   std::vector<RatePhase> phases;
   double seconds = 0, count = 0;
@@ -92,7 +92,8 @@ absl::StatusOr<TrafficOptions> MakeTrafficOptions(const RunFlags& flags,
   return options;
 }
 
-// The trace at its speed, of at most --requests; sets rate and duration to what it comes to.
+// The trace at its speed, with at most --requests requests. Sets flags.rate and flags.duration_s to
+// match.
 absl::StatusOr<Trace> TakeTrace(RunFlags& flags) {
   auto trace = ReadTrace(flags.trace_file);
   if (!trace.ok()) return trace;
@@ -162,7 +163,8 @@ absl::Status CheckFlags(const RunFlags& flags) {
   return status;
 }
 
-// For its own threads, a verifier's connection, a scraper and output files too.
+// Room for the threads and descriptors of the verifier's connection, the scraper and output files
+// as well.
 absl::Status CheckRoom(const RunFlags& flags) {
   constexpr int kMoreThreads = 13;
   constexpr int kMoreDescriptors = 8;

@@ -1,5 +1,4 @@
-// What is sent where: prepared from flags, and sent. A test of one load sends it once, a search for
-// a rate many times.
+// Prepares a load from flags and sends it. A load test sends it once, a rate search many times.
 #pragma once
 
 #include <chrono>
@@ -23,24 +22,24 @@ inline constexpr std::chrono::milliseconds kConnectTimeout{10'000};
 inline constexpr double kLongestRun_s = 86'400;
 
 struct Load {
-  RunFlags flags;  // with the rate and the duration that phases or a trace come to
+  RunFlags flags;  // with the total rate and duration of phases or a trace
   Target target;
   Workload workload;
   TrafficOptions options;
   std::vector<v1::Model> models;
   std::string server_version;
   std::shared_ptr<const Trace> trace;  // absent without --trace
-  int64_t num_clipped = 0;             // of the trace's requests
+  int64_t num_clipped = 0;             // requests of the trace that were clipped
 };
 
-// All that can be known before the first request is sent, however long the test then takes: the
-// flags fit together, the server is there and has the models.
+// Makes all checks that are possible before the first request is sent: the flags fit together, and
+// the server answers and has the models.
 absl::StatusOr<Load> PrepareLoad(const RunFlags& flags);
 
-// Another rate and duration, with other requests if the seed is another.
+// Sets another rate and duration. Another seed gives other requests.
 absl::Status SetRate(double rate, double duration_s, uint64_t seed, Load& load);
 
-// From now on SIGINT ends what is under way and sets IsInterrupted; a second one ends the process.
+// From now on SIGINT ends the current run and sets IsInterrupted; a second SIGINT ends the process.
 void StopOnInterrupt();
 bool IsInterrupted();
 
@@ -49,10 +48,11 @@ struct Sending {
   Recorder& recorder;
   Verifier* verifier = nullptr;             // may be absent
   TraceRecorder* trace_recorder = nullptr;  // may be absent
-  std::string progress_prefix;              // of the line on a terminal
+  std::string progress_prefix;              // start of the progress line
 };
 
-// Sends the requests and waits for their ends; the server's metrics of that time, if asked for.
+// Sends the requests and waits for their ends. Returns the server's metrics of that time, if
+// requested.
 absl::StatusOr<std::optional<ServerSeries>> SendAll(const Load& load, const Sending& sending);
 
 std::vector<ClassName> ClassNames(const Workload& workload);

@@ -1,4 +1,4 @@
-// beamline-loadtest: loads a Beamline server and measures what its clients would see.
+// beamline-loadtest: loads a Beamline server and measures the latency that its clients would see.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,8 +23,8 @@
 namespace beamline::loadtest {
 namespace {
 
-// Exit codes: 0 all is well, 1 requests failed, answers differed, no rate holds or a result is
-// worse, 2 the test could not be run or measured nothing.
+// Exit codes: 0: success. 1: requests failed, answers differed, no rate holds, or a result is
+// worse. 2: the test could not run or measured nothing.
 constexpr int kCannotRun = 2;
 
 int Complain(const absl::Status& status) {
@@ -32,13 +32,13 @@ int Complain(const absl::Status& status) {
   return kCannotRun;
 }
 
-// The status of the test, unless what it printed was lost.
+// The exit code of the test, unless its output was lost.
 int End(int exit_code) {
   const absl::Status status = FlushStandardOutput();
   return status.ok() ? exit_code : Complain(status);
 }
 
-// As a shell would read the argument back.
+// Quotes the argument for a shell.
 std::string Quoted(const std::string& argument) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
@@ -92,7 +92,7 @@ std::vector<ManualSection> Manual() {
 int Main(int argc, char** argv) {
   DropLibraryLogs();
   PrepareStandardStreams();
-  // Debian's abseil, and with it gRPC, else keeps a graph of the mutexes that each thread holds.
+  // Debian's abseil, and so gRPC, would otherwise track the mutexes that each thread holds.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   CLI::App app("Loads a Beamline server and measures what its clients would see.",
                "beamline-loadtest");

@@ -16,10 +16,10 @@ namespace {
 
 constexpr uint64_t kDistinctWhenVerifying = 32;
 
-// A text that would count as not given.
+// An empty text would count as not given.
 std::string RefuseEmpty(const std::string& text) { return text.empty() ? "is empty" : ""; }
 
-// These and --workload exclude each other.
+// Flags that exclude --workload.
 void AddRequestFlags(CLI::App& app, RequestFlags& flags) {
   CLI::App& group = *app.add_option_group("Requests (instead of --workload)");
   group.excludes(app.get_option("--workload"));
@@ -56,7 +56,7 @@ void AddRequestFlags(CLI::App& app, RequestFlags& flags) {
   add("--deadline-ms", flags.deadline_ms, "a distribution");
 }
 
-// Adds numbers and texts to a group, with their defaults in the help.
+// Adds number and text flags to a group, with their defaults in the help.
 struct LoadFlags {
   CLI::App& app;
   const char* group;
@@ -73,7 +73,7 @@ struct LoadFlags {
   }
 };
 
-// The server, the requests, and how they are sent, whatever their rate.
+// Flags of the server, the requests and how they are sent, except their rate.
 void AddTargetFlags(CLI::App& app, RunFlags& flags) {
   const LoadFlags add{app, "Load"};
   add.Text("--target", flags.target, "the server, as gRPC names it");
@@ -173,7 +173,7 @@ void SetIfGiven(YAML::Node& node, const char* key, const std::optional<Number>& 
   if (value) node[key] = *value;
 }
 
-// The flags in the form of a workload file, so that there is one way in.
+// Converts the flags to a workload file, so that both use the same parser.
 YAML::Node ToYaml(const std::string& kind, const RequestFlags& flags) {
   YAML::Node node;
   const size_t equals = std::min(kind.find('='), kind.size());
@@ -209,7 +209,7 @@ YAML::Node ToYaml(const std::string& kind, const RequestFlags& flags) {
   return node;
 }
 
-// What is sent when.
+// Flags that decide what is sent when.
 void AddScheduleFlags(CLI::App& app, RunFlags& flags) {
   const LoadFlags add{app, "Load"};
   AddTargetFlags(app, flags);

@@ -17,7 +17,8 @@ class App;
 
 namespace beamline::loadtest {
 
-// One class of requests, or several that differ in kind alone; a workload file says more.
+// Describes one class of requests, or several that differ only in kind. A workload file can express
+// more.
 struct RequestFlags {
   std::vector<std::string> kinds;  // "KIND" or "KIND=WEIGHT"
   std::string model;
@@ -45,7 +46,7 @@ struct RunFlags {
   ConnectionFlags connection;
   std::string arrivals = "poisson";
   double rate = 10;
-  std::vector<std::string> phases;  // instead of rate and duration_s; ParseRatePhase reads them
+  std::vector<std::string> phases;  // replaces rate and duration_s; parsed by ParseRatePhase
   int burst_size = 10;
   std::string batching = "none";
   int concurrency = 0;  // closed loop when > 0
@@ -54,7 +55,7 @@ struct RunFlags {
   uint64_t num_requests = 0;
   uint64_t seed = 1;
   int num_connections = 1;
-  int num_clients = 0;  // that the requests say they come from, in turn; 0: they do not say
+  int num_clients = 0;  // round-robin client ids of the requests; 0: none
   int num_threads = 1;
   int max_in_flight = 10'000;
   double timeout_s = 60;
@@ -71,20 +72,21 @@ struct RunFlags {
   std::string html_file;
   std::string csv_file;
   std::string log_file;
-  std::string trace_file;  // instead of a rate and of the requests' lengths
+  std::string trace_file;  // replaces the rate and the requests' lengths
   double trace_speed = 1;
   std::string trace_lengths = "refuse";  // or "clip"
   std::string record_trace_file;
   std::string metrics_url;
-  std::string plan_file;  // of `plan` alone; empty: standard output
+  std::string plan_file;  // `plan` only; empty: standard output
 };
 
-// What `find-rate` takes besides the load of its probes: `run` without what sets a rate.
+// Flags of `find-rate`: the load of its probes (as `run`, without flags that set a rate), limits
+// and search range.
 struct FindRateFlags {
   FindRateFlags() { run.warmup_s = 2; }
 
-  RunFlags run;                     // duration_s: of a probe, at least
-  std::vector<std::string> limits;  // ParseObjective reads them
+  RunFlags run;                     // duration_s: minimum per probe
+  std::vector<std::string> limits;  // parsed by ParseObjective
   double min_rate = 1;
   double max_rate = 10'000;
   double growth = 2;
@@ -105,12 +107,12 @@ struct CompareFlags {
 };
 
 void AddRunFlags(CLI::App& app, RunFlags& flags);
-// Those of `run` that decide what is sent when, and where the plan goes.
+// The flags of `run` that decide what is sent when, and the plan's file.
 void AddPlanFlags(CLI::App& app, RunFlags& flags);
 void AddFindRateFlags(CLI::App& app, FindRateFlags& flags);
 void AddCompareFlags(CLI::App& app, CompareFlags& flags);
 
-// The workload that the flags or their file describe.
+// The workload that the flags or the workload file describe.
 absl::StatusOr<Workload> LoadWorkload(const RunFlags& flags);
 
 }  // namespace beamline::loadtest

@@ -9,7 +9,7 @@
 namespace beamline::loadtest {
 namespace {
 
-// Whether both would be written to one file, where the second takes the place of the first.
+// Whether both paths name one regular file, so that the second output would overwrite the first.
 bool AreOneFile(const std::string& one, const std::string& other) {
   if (one.empty() || other.empty()) return false;
   std::error_code error;

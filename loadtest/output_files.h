@@ -1,4 +1,4 @@
-// The files that a test writes in the end, checked before it begins.
+// Checks the output files of a test before it starts.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@
 
 namespace beamline::loadtest {
 
-// Pairs of a flag and its path; that each can be written, and none twice. Empty paths are none.
+// Takes pairs of a flag and its path; empty paths are skipped. Checks that each file can be written
+// and no two are the same.
 absl::Status CheckOutputs(const std::vector<std::pair<const char*, std::string>>& outputs);
 
 }  // namespace beamline::loadtest

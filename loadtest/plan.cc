@@ -27,7 +27,7 @@ constexpr char kSchema[] = "beamline.plan/1";
 
 double Seconds(nanoseconds time) { return std::chrono::duration<double>(time).count(); }
 
-// Texts that are not UTF-8, which JSON cannot hold, are left out by the library in silence.
+// Fails for texts that are not UTF-8: the library would silently leave them out of the JSON.
 absl::StatusOr<json> MessageToJson(const google::protobuf::Message& message) {
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;

@@ -1,5 +1,5 @@
-// The plan of a run: what it sends and when, for programs that send the same to other servers
-// (loadtest/peers).
+// The plan of a run: what it sends and when. Programs that send the same load to other servers read
+// it (loadtest/peers).
 #pragma once
 
 #include <chrono>
@@ -13,14 +13,14 @@
 
 namespace beamline::loadtest {
 
-// The line of one request. Its messages are in the JSON form of the contract, with its field names:
-// reading them back gives the same messages. INVALID_ARGUMENT when a text is not UTF-8.
+// The line of one request. Its messages are in proto JSON with the proto field names, so that
+// reading them back gives the same messages. INVALID_ARGUMENT if a text is not UTF-8.
 absl::StatusOr<nlohmann::json> PlannedRequest(const Request& request, const std::string& class_name,
                                               std::chrono::nanoseconds intended);
 
-// Writes what RunLoadTest with the same flags sends: schema "beamline.plan/1" (docs/loadtest.md),
-// the same for the same flags and models of the server. INVALID_ARGUMENT for a load whose times
-// only its run decides: a closed loop, batches in the client.
+// Writes what RunLoadTest with the same flags would send, in schema "beamline.plan/1"
+// (docs/loadtest.md). The plan depends only on the flags and the server's models. INVALID_ARGUMENT
+// for loads whose send times depend on the answers: closed loops and batches in the client.
 absl::Status PlanLoadTest(const RunFlags& flags);
 
 }  // namespace beamline::loadtest

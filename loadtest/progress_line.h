@@ -1,4 +1,4 @@
-// Shows a run under way on the terminal.
+// Shows the progress of a run on the terminal.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace beamline::loadtest {
 
-// Writes a line a second to standard error, over the one before, if that is a terminal; nothing
-// otherwise; clears it at the end. The recorder and the generator must outlive it.
+// Redraws one line per second on standard error if that is a terminal, else writes nothing. Clears
+// the line at the end. The recorder and the generator must outlive this object.
 class ProgressLine {
  public:
-  // `prefix`: what the line begins with.
+  // `prefix`: the start of the line.
   ProgressLine(const Recorder& recorder, const Generator& generator, double warmup_s,
                double until_s, std::string prefix = "");
 

@@ -26,7 +26,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-// Requests that failed with a code that the flags do not expect.
+// Counts failed requests with codes that --expect-code does not list.
 int64_t CountUnexpected(const RunFlags& flags, const ClassSummary& total) {
   int64_t expected = 0;
   for (const std::string& code : flags.expected_codes) {
@@ -50,7 +50,7 @@ absl::Status WriteFiles(const RunFlags& flags, const RunReport& report) {
   return status;
 }
 
-// Writes what was sent as a trace; says what of it a trace cannot hold.
+// Writes the sent requests as a trace; prints how many could not be included.
 absl::Status WriteTrace(const std::string& path, TraceRecorder& trace) {
   if (trace.num_left_out() > 0) {
     Print(fmt::format("  {} requests whose lengths are not known are not in {}\n",

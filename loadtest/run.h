@@ -1,4 +1,4 @@
-// One load test from its flags to its report.
+// Runs one load test, from its flags to its report.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace beamline::loadtest {
 
-// Runs the test, prints the report and writes the files that the flags name. False when requests
-// failed unexpectedly or answers differed; an error when the test could not be run. SIGINT ends the
-// run early, with the report of what was done so far.
+// Runs the test, prints the report and writes the requested files. Returns false if requests failed
+// unexpectedly or answers differed, and an error if the test could not run. SIGINT ends the run
+// early, with a report of what was done so far.
 absl::StatusOr<bool> RunLoadTest(const RunFlags& flags, const std::string& command);
 
 }  // namespace beamline::loadtest
