@@ -40,7 +40,7 @@ GenerateRequest MakeGenerate(const BenchTask& task, const BenchInput& input) {
   return request;
 }
 
-// Submits the inputs together and waits for all of them.
+// Submits the inputs together and waits for all results.
 absl::Status RunGenerate(Engine& engine, const BenchTask& task, std::span<const BenchInput> inputs,
                          BenchOutcome& outcome) {
   std::vector<std::future<absl::StatusOr<GenerateResult>>> answers;
@@ -60,7 +60,7 @@ absl::Status RunGenerate(Engine& engine, const BenchTask& task, std::span<const 
   return absl::OkStatus();
 }
 
-// The requests that run at once: how many more may, and what became of those that ended.
+// Counts the free slots of concurrent requests, and keeps the first error.
 class Places {
  public:
   explicit Places(int count) : free_(count) {}
@@ -102,7 +102,7 @@ class PlaceSink final : public GenerateSink {
   TokenIds ids_;
 };
 
-// Keeps task.batch requests running until all inputs are answered.
+// Keeps task.batch requests in flight until all inputs are answered.
 absl::Status RunRefilled(Engine& engine, const BenchTask& task, std::span<const BenchInput> inputs,
                          BenchOutcome& outcome) {
   Places places(task.batch);
@@ -122,8 +122,8 @@ absl::Status RunRefilled(Engine& engine, const BenchTask& task, std::span<const 
   return absl::OkStatus();
 }
 
-// Every id of an input but its first one is scored, so that a forward pass computes the logits of
-// all its tokens.
+// Scores all ids of an input except the first, so that a forward pass computes the logits of all
+// its tokens.
 absl::Status RunScore(Engine& engine, const BenchTask& task, std::span<const BenchInput> inputs,
                       BenchOutcome& outcome) {
   std::vector<std::future<absl::StatusOr<ScoreResult>>> answers;

@@ -1,4 +1,4 @@
-// One timed run of requests through the engine.
+// Runs requests through the engine and measures the time.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace beamline {
 
-// A line of the input file.
+// One line of the input file.
 struct BenchInput {
   TokenIds ids;
   int32_t max_new_tokens = 0;
 };
 
-// How the requests are made.
+// How to make the requests.
 struct BenchTask {
   enum class Kind : uint8_t { kGenerate, kEncode, kScore };
 
@@ -25,21 +25,22 @@ struct BenchTask {
   Kind kind = Kind::kGenerate;
   int beam_width = 1;  // 1: greedy
   bool ignore_eos = false;
-  int batch = 1;        // requests submitted together; the next when all of these are answered
-  bool refill = false;  // of generation: instead, one more whenever one is answered
+  int batch = 1;        // requests submitted together; the next ones follow when all are answered
+  bool refill = false;  // generation only: submits one request whenever one is answered
   bool keep_outputs = false;
 };
 
 struct BenchOutcome {
   double seconds = 0.0;
-  double submit_seconds = 0.0;  // of generation, until the requests were submitted
-  int64_t tokens = 0;  // generated ids of the best sequences, ids of embeddings' inputs, scored ids
-  // Those ids, the embeddings, or the sums of log probabilities.
+  double submit_seconds = 0.0;  // generation only: time until the requests were submitted
+  int64_t tokens =
+      0;  // generated ids of the best sequences, input ids of embeddings, or scored ids
+  // The generated ids, the embeddings, or the sums of log-probabilities.
   nlohmann::json outputs = nlohmann::json::array();
 };
 
-// JSON lines: an array of token ids, or {"ids": [...], "max_new_tokens": N}; elsewhere
-// `max_new_tokens` is the limit.
+// Reads JSON lines: an array of token ids, or {"ids": [...], "max_new_tokens": N}. `max_new_tokens`
+// is the limit of lines without one.
 absl::StatusOr<std::vector<BenchInput>> ReadBenchInputs(const std::string& path,
                                                         int32_t max_new_tokens);
 

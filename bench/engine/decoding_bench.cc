@@ -1,4 +1,4 @@
-// What a step of one group costs on the host, the model's work apart.
+// Measures the host time per step of one group, without the model's forward pass.
 #include <benchmark/benchmark.h>
 
 #include <limits>
@@ -15,7 +15,7 @@ namespace {
 constexpr int32_t kVocabSize = 8000;
 constexpr int32_t kMaxNewTokens = 512;
 
-// Rows of a backend that finds the candidates of a few different, fixed distributions.
+// Results of a backend that returns candidates of a few different, fixed distributions.
 class FixedRows {
  public:
   explicit FixedRows(int32_t max_candidates) {
@@ -53,7 +53,7 @@ ToyTokenizer WordTokenizer() {
   return ToyTokenizer(std::move(pieces), {0});
 }
 
-// Whole groups of kMaxNewTokens steps; one item is one step.
+// Runs whole groups of kMaxNewTokens steps; one item is one step.
 void RunSteps(benchmark::State& state, const ResolvedDecoding& decoding, bool streams) {
   const ToyTokenizer tokenizer = WordTokenizer();
   FixedRows rows(256);

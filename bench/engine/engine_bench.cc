@@ -1,6 +1,6 @@
-// beamline-bench: the engine in process on files of token ids, for comparison with other engines
-// (bench/peers). The inputs run `warmup` times untimed, then `rounds` times timed. Prints one
-// JSON line; its seconds are the median round's.
+// beamline-bench: runs the engine in-process on files of token ids, for comparison with other
+// engines (bench/peers). Runs the inputs `warmup` times untimed, then `rounds` times timed. Prints
+// one JSON line with the median round's seconds.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
@@ -44,7 +44,7 @@ struct Arguments {
   int rounds = 1;
 };
 
-// The front of ranks that are processes, whose followers are beamline-servers.
+// Options of rank 0 in a multi-process run; the other ranks are beamline-servers.
 absl::StatusOr<ProcessOptions> ReadProcesses(const Arguments& arguments) {
   ProcessOptions processes;
   if (arguments.rank_address.empty()) return processes;
@@ -115,7 +115,7 @@ absl::Status Run(Arguments arguments) {
   return absl::OkStatus();
 }
 
-// Of --max-batch-tokens that of max_batch_tokens.
+// The setting max_batch_tokens for --max-batch-tokens.
 const ModelSetting& SettingOf(std::string_view flag) {
   std::string name(flag.substr(2));
   std::replace(name.begin(), name.end(), '-', '_');

@@ -1,6 +1,6 @@
-// What a step of many requests costs the host where a device computes beside it: rows that are
-// assumed, the plan, the step's arrays, what is asked of the device, what each request makes of its
-// results. The device is one that finds fixed candidates at once; its time is taken out.
+// Measures the host time of a step of many requests on a GPU: assumed rows, the plan, the step's
+// arrays, the calls to the device, and each request's use of its results. A fake device returns
+// fixed candidates; its own time is subtracted.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ constexpr int32_t kVocabSize = 8000;
 constexpr int32_t kInputTokens = 32;
 constexpr int32_t kNewTokens = 32;
 
-// Operators that a GPU would run, which take the host no time: kept apart in `seconds`.
+// Operators that a GPU would run without host time; their time is in `seconds`.
 class FixedBackend final : public Backend {
  public:
   FixedBackend() : FixedBackend(MakeCpuBackend({.num_threads = 1})) {}
@@ -94,7 +94,7 @@ class FixedBackend final : public Backend {
   uint64_t num_rows_ = 0;
 };
 
-// Puts the batches of a translator's steps on the device, and computes nothing.
+// Puts the batches of an encoder-decoder's steps on the device, but computes nothing.
 class FixedTransformer final : public Transformer {
  public:
   FixedTransformer(TransformerSpec spec, const StepLimits& limits, FixedBackend& backend)
@@ -136,7 +136,7 @@ class FixedTransformer final : public Transformer {
   FixedBackend& backend_;
   StepInputs inputs_;
   StepBatch padded_;
-  std::vector<float> logits_, cache_;  // nobody reads them
+  std::vector<float> logits_, cache_;  // never read
   std::vector<KvLayer> layers_;
 };
 
@@ -159,7 +159,7 @@ class NullSink final : public GenerateSink {
   }
 };
 
-// A replica's loop without its requests' arrival.
+// A replica's loop with a fixed set of requests.
 class Loop {
  public:
   Loop(int32_t num_requests, int32_t width)
@@ -174,7 +174,7 @@ class Loop {
         scheduler_(limits_, /*share_prefixes=*/true),
         pipeline_(MakeSteps(), scheduler_) {}
 
-  // Answers so many requests. Their steps' seconds are added to the parts.
+  // Answers `num_requests` requests and adds the seconds of their steps to `parts`.
   struct Parts {
     double assume = 0, launch = 0, land = 0;
     int64_t steps = 0;
@@ -251,12 +251,12 @@ class Loop {
   Pipeline pipeline_;
 };
 
-// An iteration answers all requests; its time is that of one of their steps.
+// One iteration answers all requests; its reported time is the mean of their steps.
 void Step(benchmark::State& state) {
   const auto num_requests = static_cast<int32_t>(state.range(0));
   Loop loop(num_requests, static_cast<int32_t>(state.range(1)));
   Loop::Parts parts;
-  loop.Answer(num_requests, parts);  // takes memory
+  loop.Answer(num_requests, parts);  // allocates memory
   parts = {};
   for (auto _ : state) {
     const Loop::Parts before = parts;
@@ -280,7 +280,7 @@ BENCHMARK(Step)
     ->Args({256, 1})
     ->Args({1, 1})
     ->UseManualTime()
-    ->Iterations(100)  // of some 33 steps each
+    ->Iterations(100)  // about 33 steps each
     ->Unit(benchmark::kMicrosecond);
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a step costs the host for requests that wait: some are ended, some begin, others come.
+// Measures the host time per step for waiting requests: some expire, some start, others arrive.
 #include <benchmark/benchmark.h>
 
 #include <chrono>
@@ -27,12 +27,12 @@ class Queue {
   Queue(int64_t size, bool has_deadlines, int32_t num_priorities)
       : has_deadlines_(has_deadlines), num_priorities_(num_priorities) {
     rate_.AddAnswer(/*steps=*/30, /*seconds=*/0.3, now_);
-    // They have come evenly, and the first of them is nearly due.
+    // The requests arrived at an even rate; the first one has almost reached its deadline.
     const auto age = std::chrono::seconds(3);
     for (int64_t i = size; i > 0; --i) Come(now_ - age * i / size);
   }
 
-  // Of 8 ms, in which `count` of those that wait get their turn and as many come.
+  // A step of 8 ms: `count` waiting requests start, and as many arrive as end.
   void Step(int count) {
     now_ += std::chrono::milliseconds(8);
     benchmark::DoNotOptimize(jobs_.EndOverdue(now_, rate_, /*may_give_up=*/true));

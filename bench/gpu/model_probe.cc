@@ -1,10 +1,10 @@
-// model_probe: what a checkpoint computes for given token ids, for comparison with other programs
-// (bench/gpu/parity.py).
+// model_probe: computes a checkpoint's outputs for given token ids, for comparison with other
+// programs (bench/gpu/parity.py).
 //
-// Input: JSON lines. Encoders: {"tokens": [...]}; decoders the same; encoder-decoders
-// {"source": [...], "tokens": [...]}, tokens being the decoder's. All lines are one packed batch.
-// Output: float32 values in the order of the lines: of each token the last hidden state (encoders)
-// or the logits. Decoders read `chunk` tokens of every line a step.
+// Input: JSON lines. Encoders and decoders: {"tokens": [...]}; encoder-decoders: {"source": [...],
+// "tokens": [...]}, where tokens are the decoder's. All lines form one packed batch. Output:
+// float32 values in the order of the lines: the last hidden state (encoders) or the logits of each
+// token. Decoders process `chunk` tokens of every line per step.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <fstream>

@@ -1,4 +1,4 @@
-// Attention: an encoder's packed batches and a decoder's paged steps.
+// Benchmarks attention: packed batches of an encoder and paged decode steps.
 #include <numeric>
 
 #include "base/math.h"
@@ -23,7 +23,7 @@ std::vector<int32_t> UniformOffsets(int num_sequences, int length) {
   return offsets;
 }
 
-// Arguments: sequences, length, heads, head_dim; with 1 behind these, of disentangled attention.
+// Arguments: sequences, length, heads, head_dim, and 1 for disentangled attention.
 void EncoderAttention(benchmark::State& state) {
   const int num_sequences = static_cast<int>(state.range(0));
   const int length = static_cast<int>(state.range(1));
@@ -68,9 +68,9 @@ BENCHMARK(EncoderAttention)
     ->Args({1, 512, 12, 64, 1})
     ->Args({1, 2048, 12, 64, 0});
 
-// One query per sequence; the sequences of a group, a search's beams, read the same blocks.
-// Arguments: sequences, context, heads, key-value heads, head_dim, beams of a group, bits of the
-// cache's numbers (16: bfloat16).
+// One query per sequence. The sequences of a group (beams) share their blocks. Arguments:
+// sequences, context, heads, key-value heads, head_dim, beams per group, bits per cached number
+// (16: bfloat16).
 void DecodeAttention(benchmark::State& state) {
   const int num_sequences = static_cast<int>(state.range(0));
   const int context = static_cast<int>(state.range(1));
@@ -117,7 +117,8 @@ void DecodeAttention(benchmark::State& state) {
                         num_kv_heads * head_dim);
 }
 
-// 4 key-value heads: 8 sequences of one query each, of beams of 4, of 8 grouped queries.
+// 8 sequences and 4 key-value heads: separate sequences, groups of 4 beams, and 8 query heads per
+// key-value head.
 void DecodeCases(benchmark::internal::Benchmark* decode) {
   for (const int bits : {32, 16}) {
     for (const int head_dim : {64, 128}) {

@@ -1,4 +1,4 @@
-// Inputs of the operator benchmarks, on the CPU.
+// Inputs of the CPU operator benchmarks.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@ class Matrix {
   Tensor tensor() { return Tensor(data(), DType::kFloat32, {rows_, cols_}); }
   Tensor vector() { return Tensor(data(), DType::kFloat32, {rows_ * cols_}); }
   float* data() { return static_cast<float*>(buffer_->data()); }
-  // The same numbers in bfloat16, in the first half of the memory.
+  // Converts the numbers to bfloat16, stored in the first half of the memory.
   void RoundToBFloat16() {
     std::vector<uint16_t> rounded(rows_ * cols_);
     std::transform(data(), data() + rows_ * cols_, rounded.begin(), ToBFloat16);

@@ -1,11 +1,11 @@
-// Times sums over the GPUs of a host: one-shot, two-shot, and NCCL where it is installed. Prints a
-// line each and writes JSON.
+// Times all-reduce sums over the GPUs of a host: one-shot, two-shot, and NCCL if it is installed.
+// Prints one line each and writes JSON.
 //
 //   cuda_all_reduce_bench RESULTS.json [RANKS]      RANKS: 2 to 8, default: all GPUs
 //
-// A time is that of one call in a recorded graph of many, on the slowest rank, the median over
-// rounds. Every line's results are first compared bit by bit across the ranks. Bus bandwidth is
-// 2 (ranks - 1) / ranks of the bytes over the time, what NCCL's own benchmarks call so.
+// A time is that of one call in a CUDA graph of many calls, on the slowest rank, as the median over
+// rounds. Each line's results are first compared bit by bit across the ranks. Bus bandwidth is 2
+// (ranks - 1) / ranks of the bytes, divided by the time, as in NCCL's own benchmarks.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -33,16 +33,16 @@ using cuda::PeerAllReduce;
 
 constexpr int kNumRounds = 15;
 constexpr int64_t kMostBytes = int64_t{64} << 20;
-constexpr double kGraphBytes = 512e6;  // of all calls of a graph, about
+constexpr double kGraphBytes = 512e6;  // of all calls in a graph, approximately
 constexpr int kMostCalls = 200, kFewestCalls = 10;
 
-// The few declarations of nccl.h that are needed; NCCL is opened at run time.
+// The few declarations of nccl.h that are needed; NCCL is loaded at run time.
 class Nccl {
  public:
   using Comm = void*;
 
   explicit Nccl(const std::vector<int>& gpus) {
-    // NVLink multicast is none of what is compared.
+    // The comparison excludes NVLink multicast.
     setenv("NCCL_NVLS_ENABLE", "0", /*overwrite=*/0);
     void* const library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return;
@@ -105,11 +105,11 @@ class Bench {
     return Tensor(memory(rank), dtype, {bytes / static_cast<int64_t>(SizeOf(dtype))});
   }
 
-  // Whether all ranks have the same bits after one call on random numbers.
+  // Whether all ranks get the same bits from one call on random numbers.
   bool GivesSameBits(int64_t bytes, const std::function<void(int)>& call) {
     std::vector<std::vector<uint8_t>> results(num_ranks(), std::vector<uint8_t>(bytes));
     Run([&](int rank) {
-      // Of each 16 bits, and of each 32, an ordinary number.
+      // Each 16 bits, and each 32, form a normal number.
       std::mt19937 random(7 + rank);
       std::vector<uint16_t> values(bytes / 2);
       for (uint16_t& value : values) value = static_cast<uint16_t>(0x3c00 + random() % 0x400);
@@ -121,7 +121,8 @@ class Bench {
                        [&](const auto& result) { return result == results.front(); });
   }
 
-  // Times call(rank), which each rank makes in its own thread on its device's stream. `bytes` of x.
+  // Times call(rank), which each rank makes on its own thread and its device's stream. `bytes`: the
+  // size of x.
   void Time(const std::string& name, int64_t bytes, const std::function<void(int)>& call) {
     const bool same_bits = GivesSameBits(bytes, call);
     const int calls = std::clamp(static_cast<int>(kGraphBytes / static_cast<double>(bytes)),
@@ -185,7 +186,7 @@ class Bench {
                   const std::function<void()>& meet, std::vector<double>& microseconds) {
     const cudaStream_t stream = device(rank).stream();
     const auto check = [](cudaError_t error) { BEAMLINE_CHECK(error == cudaSuccess); };
-    // Zeros stay zeros however often they are summed.
+    // Zeros stay zeros in repeated sums.
     check(cudaMemsetAsync(memory(rank), 0, static_cast<size_t>(bytes), stream));
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t recording = nullptr;
@@ -196,9 +197,9 @@ class Bench {
     cudaEvent_t begin = nullptr, end = nullptr;
     check(cudaEventCreate(&begin));
     check(cudaEventCreate(&end));
-    for (int round = -2; round < kNumRounds; ++round) {  // the first two are not counted
+    for (int round = -2; round < kNumRounds; ++round) {  // the first two rounds are untimed
       meet();
-      // One call meets the ranks on the device, so that none waits in the time of the rest.
+      // This call synchronizes the ranks on the device, so that the timed calls contain no waiting.
       call(rank);
       check(cudaEventRecord(begin, stream));
       check(cudaGraphLaunch(recording, stream));
@@ -217,7 +218,7 @@ class Bench {
   std::vector<int> gpus_;
   std::vector<std::unique_ptr<cuda::CudaBackend>> backends_;
   std::vector<std::unique_ptr<Buffer>> memory_;
-  std::vector<std::unique_ptr<PeerAllReduce>> peers_;  // gone before their devices
+  std::vector<std::unique_ptr<PeerAllReduce>> peers_;  // destroyed before their devices
   std::unique_ptr<Nccl> nccl_;
   std::vector<std::string> lines_;
   bool all_same_bits_ = true;
@@ -254,7 +255,7 @@ int Main(int argc, char** argv) {
   Bench bench(num_ranks);
   fmt::print("{} ranks, {}, NCCL {}\n", num_ranks, bench.backend(0).Description(),
              bench.nccl().there() ? std::to_string(bench.nccl().version()) : "not found");
-  TimeSums(bench, DType::kBFloat16, cuda::kPeerVecBytes);  // next to nothing but latency
+  TimeSums(bench, DType::kBFloat16, cuda::kPeerVecBytes);  // almost only latency
   for (int64_t bytes = int64_t{8} << 10; bytes <= kMostBytes; bytes *= 2) {
     TimeSums(bench, DType::kBFloat16, bytes);
   }

@@ -1,17 +1,18 @@
-// Times what the CUDA module offers past kernels/operators.h, at the sizes of the targets: products
-// with epilogues beside the plain product, grouped products beside one after the other, softmax
-// and a copy, both recorded. Prints a line each and writes JSON, which
-// bench/gpu/compare_torch_operators.py sets beside PyTorch.
+// Times operations of the CUDA module beyond kernels/operators.h, at the sizes of the performance
+// targets. Compares matmuls with epilogues to plain ones, and grouped matmuls to consecutive ones.
+// Softmax and a copy run in CUDA graphs. Prints one line each and writes JSON, which
+// bench/gpu/compare_torch_operators.py compares with PyTorch.
 //
 //   cuda_library_bench RESULTS.json [SMALL | softmax]
 //   cuda_library_bench turns
 //
-// SMALL: a sixteenth of the rows of every product; softmax: that alone; turns: only the products
-// with epilogues, each when a line "EPILOGUE SECONDS" on standard input asks for it, back to back
-// for so long. The microseconds of a call are the answer, so that another program's turns may come
-// between (bench/gpu/compare_torch_operators.py).
+// SMALL: one sixteenth of the rows in every matmul. softmax: only softmax. turns: only the matmuls
+// with epilogues. Each line "EPILOGUE SECONDS" on standard input runs one of them back to back for
+// this time and prints the microseconds per call. So another program can alternate with it
+// (bench/gpu/compare_torch_operators.py).
 //
-// Variants of a product take turns in every round, because clocks drift by more than they differ.
+// Variants of a matmul alternate in every round, because clocks drift by more than the variants
+// differ.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -36,12 +37,12 @@ using cuda::LtProduct;
 
 constexpr int kNumRounds = 9;
 constexpr double kRoundSeconds = 0.02;
-// Calls of one recording: what a launch costs the host does not show.
+// Calls per CUDA graph: enough to hide the host's launch time.
 constexpr int kRecordedCalls = 32;
-constexpr size_t kRotationBytes = size_t{512} << 20;  // many times the L2
-constexpr double kMemoryFraction = 0.7;  // the rest is for the programs whose turns come between
+constexpr size_t kRotationBytes = size_t{512} << 20;  // several times the L2 cache
+constexpr double kMemoryFraction = 0.7;  // the rest is for the programs that alternate with it
 
-// The product of the targets.
+// The matmul of the performance targets.
 constexpr struct { int64_t m, k, n; } kProduct = {65536, 16384, 8192};
 constexpr int64_t kSmallRows = 4096;
 
@@ -49,8 +50,8 @@ struct Work {
   std::string name;
   double flops = 0;
   double bytes = 0;
-  std::function<void(int)> run;  // the number of the call
-  int parts = 1;  // `flops`, `bytes` and the time are those of one of as many equal parts of a run
+  std::function<void(int)> run;  // called with the number of the call
+  int parts = 1;  // `run` does this many equal parts; flops, bytes and the time are per part
 };
 
 class Bench {
@@ -82,13 +83,13 @@ class Bench {
     buffers_.clear();
   }
   uint64_t NextRecording() { return ++last_recording_; }
-  // Seconds a call of at least two, back to back for about `seconds`.
+  // Seconds per call, over at least two calls, back to back for about `seconds`.
   double Turn(const Work& work, double seconds) {
     const int calls = std::max(2, static_cast<int>(seconds / Round(work, 2)));
     return Round(work, calls);
   }
 
-  // Medians over rounds in which every work has its turn.
+  // Prints medians over rounds; every round runs each work.
   void Time(const std::vector<Work>& works) {
     std::vector<std::vector<double>> seconds(works.size());
     std::vector<int> calls(works.size());
@@ -128,7 +129,7 @@ class Bench {
   }
 
  private:
-  // Seconds a call.
+  // Returns seconds per call (per part of it).
   double Round(const Work& work, int calls) {
     BEAMLINE_CHECK(backend_->Synchronize().ok());
     const auto begin = std::chrono::steady_clock::now();
@@ -147,14 +148,14 @@ class Bench {
   uint64_t last_recording_ = 0;
 };
 
-// The plain product and its epilogues at one size.
+// The plain matmul and its epilogues at one size.
 std::vector<Work> Epilogues(Bench& bench, int64_t m, int64_t k, int64_t n) {
   const DType dtype = DType::kFloat16;
   LtProduct plain = {.a = bench.Random({m, k}, dtype), .b = bench.Random({k, n}, dtype)};
   plain.d = bench.Uninitialized({m, n}, dtype);
   const Tensor bias = bench.Random({n}, dtype);
   const Tensor gradient = bench.Uninitialized({n}, dtype);
-  const Tensor mask = bench.Random({m, n / 32}, DType::kFloat32);  // bits as good as any
+  const Tensor mask = bench.Random({m, n / 32}, DType::kFloat32);  // any bits will do
   const Tensor bits(mask.data, DType::kInt8, {m, n / 8});
   const Tensor gelu = bench.Random({m, n}, dtype);
   std::vector<Work> works;

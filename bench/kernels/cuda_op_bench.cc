@@ -1,12 +1,13 @@
-// Times the operators on a GPU at the sizes of well-known models and prints one line each:
-// microseconds, and the part of the arithmetic or of the memory traffic that decides.
+// Times the GPU operators at the sizes of well-known models. Prints one line each: microseconds,
+// and arithmetic or memory throughput.
 //
-//   cuda_op_bench [results.json [PATTERN]]      PATTERN: lines whose name it is found in, a regex
+//   cuda_op_bench [results.json [PATTERN]]      PATTERN: a regex; runs only lines whose name
+//   matches
 //
-// The first time is that of a recorded graph of calls, as steps run them; the second that of calls
-// from the host, which is the host's rate where that is slower, and the only one of operators that
-// cannot be recorded. Medians over rounds, synchronised once a round. Inputs rotate through more
-// memory than the L2 cache holds. Long because every operator has its case here.
+// The first time is per call in a CUDA graph, as in serving. The second is per call launched from
+// the host, limited by the host's rate if that is slower. Operators that cannot be captured have
+// only the second. Times are medians over rounds, synchronized once per round. Inputs rotate
+// through more memory than the L2 cache holds. Long because every operator has its case here.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -38,12 +39,12 @@ struct Product {
   Activation activation = Activation::kNone;
   DType y_dtype = DType::kBFloat16;
   bool biased = true;
-  bool padded = false;  // rows of y, and the bias, have room for whole tiles, as logits have
+  bool padded = false;  // rows of y and the bias are padded to whole tiles, as for logits
   enum { kNoNorm, kNormBefore, kNormInside } norm = kNoNorm;  // of x
-  NormKind kind = NormKind::kLayerNorm;                       // of that norm
+  NormKind kind = NormKind::kLayerNorm;                       // the kind of that norm
   bool gated = false;
   bool residual = false;
-  size_t most_weights = 8;  // among which the calls go round; fewer where they fill kRotationBytes
+  size_t most_weights = 8;  // weights to rotate through; fewer if they fill kRotationBytes
 };
 
 void TimeMatMul(Bench& bench, const Product& product) {
@@ -93,7 +94,7 @@ void TimeMatMul(Bench& bench, const Product& product) {
   bench.Clear();
 }
 
-// GPT-2's queries, keys and values, into the cache.
+// GPT-2's queries, keys and values, written to the cache.
 void TimeHeads(Bench& bench, int64_t rows, bool rotate) {
   const std::string name = fmt::format("project heads bfloat16{}: {} x 768, 12 heads of 64",
                                        rotate ? ", rotary" : "", rows);
@@ -288,7 +289,8 @@ void TimeProducts(Bench& bench) {
                        .out_features = vocab_size,
                        .padded = true});
   }
-  // Logits of a translator with a bias (opus-mt's vocabulary is odd), one and four beams.
+  // Logits of an encoder-decoder with a bias (opus-mt's vocabulary size is odd), for one and four
+  // beams.
   for (int64_t rows : {256, 1024}) {
     for (bool biased : {false, true}) {
       for (int64_t vocab_size : {30000, 58101}) {
@@ -314,7 +316,8 @@ void TimeProducts(Bench& bench) {
   }
 }
 
-// The products of a layer with too few rows to fill the GPU, with weights from memory as a model's.
+// The matmuls of a layer with too few rows to fill the GPU; weights come from memory, as in a
+// model.
 void TimeProductsOfSomeRows(Bench& bench) {
   for (int64_t width : {512, 768, 1024}) {
     for (int64_t rows : {24, 32, 64, 128, 256, 512}) {
@@ -333,7 +336,7 @@ void TimeProductsOfSomeRows(Bench& bench) {
   }
 }
 
-// Norms and products of their rows, as two operators and as one.
+// Norms and matmuls of their rows, as two operators and as one.
 void TimeNormedProducts(Bench& bench) {
   const Product products[] = {
       {"norm", 0, 512, 512, DType::kFloat16},   {"norm", 0, 512, 2048, DType::kFloat16},
@@ -351,7 +354,7 @@ void TimeNormedProducts(Bench& bench) {
       TimeMatMul(bench, product);
     }
   }
-  // A translator's step of one request.
+  // A step of one request in an encoder-decoder.
   for (int64_t rows : {1, 4}) {
     Product product = {"bias, residual", rows, 512, 512, DType::kFloat32};
     product.y_dtype = product.dtype;
@@ -366,7 +369,7 @@ void TimeNormedProducts(Bench& bench) {
     product.out_features = 30000;
     TimeMatMul(bench, product);
   }
-  // One row of Llama 3 8B (queries, keys and values; gate and up; output) and of smaller models.
+  // One row of Llama 3 8B (QKV; gate and up; output) and of smaller models.
   Product row = {"RMS norm", 1, 4096, 6144};
   row.kind = NormKind::kRmsNorm;
   row.biased = false;
@@ -386,7 +389,7 @@ void TimeNormedProducts(Bench& bench) {
   }
 }
 
-// The products of a layer of Llama 3 8B for pieces of prompts.
+// The matmuls of a layer of Llama 3 8B for prefill chunks.
 void TimeProductsOfPieces(Bench& bench) {
   for (const int64_t rows : {200, 512, 768, 1024, 2048}) {
     Product piece = {"piece", rows, 4096, 6144};

@@ -1,6 +1,6 @@
-// The operators of a small decoder's step by one thread, on weights and caches that a second-level
-// cache does not hold: what a row takes of products, of storing its keys and values, and of
-// attention, by the number of rows.
+// Times the operators of a small decoder's step on one thread. Weights and caches exceed the L2
+// cache. Reports the time per row of matmuls, of storing keys and values, and of attention, by the
+// number of rows.
 #include <chrono>
 #include <string>
 #include <utility>
@@ -12,7 +12,7 @@ namespace beamline::bench {
 namespace {
 
 constexpr int kHeadDim = 64;
-constexpr int kSlots = 16;  // of a block
+constexpr int kSlots = 16;  // per block
 constexpr int kLongest = 80;
 constexpr int kMaxBlocks = CeilDiv(kLongest, kSlots);
 constexpr float kWeightScale = 0.05f;
@@ -57,7 +57,7 @@ struct Layer {
   KvLayer cache;
 };
 
-// A step of so many sequences with one token each, whose contexts have 10 to 80.
+// A step of `num_rows` sequences with one token each and context lengths of 10 to 80.
 class Step {
  public:
   Step(int num_rows, const Sizes& sizes)
@@ -178,11 +178,11 @@ void Widths(benchmark::internal::Benchmark* benchmark) {
   for (const int rows : {1, 4, 8, 12, 16, 24, 32, 48, 64}) benchmark->Arg(rows);
 }
 
-// The demo's writer.
+// The demo model write-en.
 void DecoderStep(benchmark::State& state) { RunSteps(state, {5, 3, 6000}); }
 BENCHMARK(DecoderStep)->Apply(Widths);
 
-// Four of GPT-2's layers, and its vocabulary.
+// Four of GPT-2's layers, with its vocabulary.
 void LargerDecoderStep(benchmark::State& state) { RunSteps(state, {4, 12, 50257}); }
 BENCHMARK(LargerDecoderStep)->Apply(Widths);
 

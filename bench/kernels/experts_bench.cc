@@ -14,8 +14,8 @@ struct Mixture {
   int64_t hidden_size, inner_size;
 };
 
-// Routes are random, and so nearly even. Bytes are those of the weights, of as many experts as can
-// have rows.
+// Routing is random, so nearly even. Bytes counts the weights of the largest possible number of
+// active experts.
 void TimeRows(Bench& bench, const Mixture& mixture, const std::vector<int64_t>& rows_of_steps) {
   const auto& [num_experts, num_chosen, hidden_size, inner_size] = mixture;
   const auto name = [&](int64_t rows) {

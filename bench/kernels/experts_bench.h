@@ -1,4 +1,4 @@
-// Mixtures of experts on a GPU.
+// Times mixture-of-experts layers on a GPU.
 #pragma once
 
 #include "bench/kernels/gpu_bench.h"

@@ -1,4 +1,4 @@
-// How operators on a GPU are timed, and what they are given.
+// Times operators on a GPU and creates their inputs.
 #pragma once
 
 #include <algorithm>
@@ -23,9 +23,10 @@ inline constexpr int kNumRounds = 5;
 inline constexpr size_t kRotationBytes = size_t{192} << 20;
 
 inline constexpr int kMostRecordedCalls = 64;
-inline constexpr int kReplaysToRecord = 3;  // the first runs the calls, those after it record them
+inline constexpr int kReplaysToRecord =
+    3;  // the first replay runs the calls, later ones capture the graph
 
-enum class Recording : uint8_t { kYes, kNo };  // kNo: it moves host values on its way
+enum class Recording : uint8_t { kYes, kNo };  // kNo: copies host values, so it cannot be captured
 
 struct Line {
   std::string name;
@@ -41,10 +42,10 @@ class Bench {
     for (float& value : numbers_) value = std::uniform_real_distribution<float>(-1, 1)(random_);
   }
 
-  // Whether a line of this name is asked for.
+  // Whether the line with this name is requested.
   bool Wants(const std::string& name) const { return std::regex_search(name, pattern_); }
 
-  // Random device memory. 16-bit types get numbers in [-1, 1) as well.
+  // Random device memory. 16-bit types also get numbers in [-1, 1).
   void* Random(size_t bytes, DType dtype) {
     const size_t element = SizeOf(dtype);
     std::vector<uint8_t> host(std::min<size_t>(bytes, size_t{8} << 20));
@@ -90,7 +91,7 @@ class Bench {
   }
   void Clear() { buffers_.clear(); }
 
-  // Times run(i), i counting up, and keeps a line.
+  // Times run(i) with increasing i, and adds a line.
   void Time(const std::string& name, double flops, double bytes,
             const std::function<void(int)>& run, Recording recording = Recording::kYes) {
     int next = 0;
@@ -122,7 +123,7 @@ class Bench {
   const std::vector<Line>& lines() const { return lines_; }
 
  private:
-  // Random numbers are drawn once and repeat, at intervals that are no row of any tensor.
+  // Random numbers are drawn once and repeat with a period that is not a multiple of any row.
   static constexpr size_t kNumbers = 999983;
 
   float Next() {
@@ -130,7 +131,7 @@ class Bench {
     return numbers_[position_];
   }
 
-  // The seconds of one of `count` that work(count) does.
+  // Seconds per item of work(count), which does `count` items.
   double SecondsOf(const std::function<void(int)>& work) {
     const auto round = [&](int count) {
       const auto begin = std::chrono::steady_clock::now();

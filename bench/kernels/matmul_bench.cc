@@ -1,4 +1,4 @@
-// MatMul on the demo models' layers and on larger ones. The arguments are rows, in_features,
+// Benchmarks MatMul on layers of the demo models and on larger ones. Arguments: rows, in_features,
 // out_features.
 #include "bench/kernels/bench_arrays.h"
 

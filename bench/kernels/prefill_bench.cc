@@ -14,18 +14,18 @@
 namespace beamline {
 namespace {
 
-// in_place: queries, keys and values are columns of one matrix, as an encoder leaves them; paged:
-// keys and values are in blocks of a cache, in any order.
+// in_place: queries, keys and values are columns of one matrix, as in an encoder. paged: keys and
+// values are in cache blocks, in random order.
 struct Prefill {
   std::vector<int32_t> lengths;
   int heads = 0, kv_heads = 0, head_dim = 0;
   bool causal = false;
   DType dtype = DType::kBFloat16;
   bool in_place = false, paged = false;
-  bool has_positions = false;  // disentangled attention, of as many distances as texts have
+  bool has_positions = false;  // disentangled attention, with all distances in the texts
 };
 
-// One set of queries, keys and values; the cache's pages lie in `cache`.
+// One set of queries, keys and values. If paged, `cache` gets the pages.
 AttentionParams PrefillInputs(Bench& bench, const Prefill& work, int64_t tokens, KvLayer& cache) {
   constexpr int kBlockSize = 16;
   const int64_t width = int64_t{work.heads} * work.head_dim;
@@ -97,7 +97,7 @@ void TimePrefill(Bench& bench, const std::string& name, const Prefill& work) {
   bench.Clear();
 }
 
-// A name says no key-value heads where they are as many as the query heads.
+// The name lists key-value heads only if their number differs from that of query heads.
 void TimePackedAttention(Bench& bench, int batch, int length, Prefill work) {
   const std::string kv_heads = work.kv_heads == work.heads ? "" : fmt::format("/{}", work.kv_heads);
   const std::string name = fmt::format("attention prefill{} {}: B{} H{}{} T{} D{}{}",
@@ -122,7 +122,7 @@ void TimePackedAttention(Bench& bench, int batch, int heads, int length, int hea
                        .in_place = in_place});
 }
 
-// Lengths as of real texts, log-normal with a median of 58.
+// Lengths like those of real texts: log-normal with a median of 58.
 void TimeRaggedAttention(Bench& bench, int batch) {
   std::mt19937 random(3);
   std::lognormal_distribution<double> length(std::log(58.0), 0.75);
@@ -135,7 +135,7 @@ void TimeRaggedAttention(Bench& bench, int batch) {
               work);
 }
 
-// Prompts: of GPT-2, and of a model whose 32 query heads share 8 key-value heads.
+// Prompts of GPT-2, and of a model with 32 query heads and 8 key-value heads.
 void TimePrompts(Bench& bench) {
   for (const auto& [batch, length] : {std::pair(1, 512), {8, 512}, {1, 1024}}) {
     TimePackedAttention(

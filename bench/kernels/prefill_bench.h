@@ -1,4 +1,4 @@
-// Attention over the prompts and texts of a batch: cases of cuda_op_bench.
+// Attention over the prompts or texts of a batch: cases of cuda_op_bench.
 #pragma once
 
 #include "bench/kernels/gpu_bench.h"

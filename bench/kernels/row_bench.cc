@@ -1,4 +1,4 @@
-// Operators over rows. The arguments are rows and hidden_size.
+// Benchmarks operators over rows. Arguments: rows and hidden_size.
 #include "bench/kernels/bench_arrays.h"
 
 namespace beamline::bench {
@@ -68,7 +68,7 @@ void MeanPool(benchmark::State& state) {
 }
 BENCHMARK(MeanPool)->UseRealTime()->Args({1, 256})->Args({64, 256});
 
-// Arguments: tokens, hidden_size, heads; head_dim 64, keys and values into the cache.
+// Arguments: tokens, hidden_size, heads. head_dim is 64; keys and values are written to the cache.
 void ProjectHeads(benchmark::State& state) {
   const int64_t num_tokens = state.range(0);
   const int64_t hidden_size = state.range(1);

@@ -1,7 +1,7 @@
-// Times products of 2 to 8 rows and the weights of a layer of Llama 3 8B, and of its head, by each
-// of the ways that compute them, in one run: recorded chains whose weights come from memory.
+// Times matmuls of 2 to 8 rows with the weights of a layer of Llama 3 8B, and of its LM head.
+// Compares all kernels for them in one run, in CUDA graphs whose weights come from memory.
 //
-//   stream_tiles_bench [PATTERN]      PATTERN: lines whose name it is found in, a regex
+//   stream_tiles_bench [PATTERN]      PATTERN: a regex; runs only lines whose name matches
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -24,10 +24,10 @@ using cuda::CudaWeight;
 using cuda::StreamSplit;
 
 constexpr DType kType = DType::kBFloat16;
-constexpr size_t kWeightsBytes = size_t{240} << 20;  // of a chain: several times the L2
+constexpr size_t kWeightsBytes = size_t{240} << 20;  // per graph; several times the L2 cache
 constexpr int kRecordedCalls = 24;
 constexpr int kRounds = 5;
-constexpr double kChainMicroseconds = 10'000;  // of a round
+constexpr double kChainMicroseconds = 10'000;  // duration of a round
 
 struct Shape {
   const char* name;
@@ -54,7 +54,7 @@ std::unique_ptr<PackedWeight> RandomWeight(Backend& backend, const Shape& shape)
   uint32_t state = 1;
   for (uint16_t& value : values) {
     state = state * 1664525u + 1013904223u;
-    // A sign, an exponent of 2^-7 to 2^-4, a mantissa.
+    // A random sign, an exponent of 2^-7 to 2^-4, a random mantissa.
     value = static_cast<uint16_t>((state >> 16 & 0x807f) | (120 + (state >> 8 & 3)) << 7);
   }
   const HostMatrix part = {
@@ -64,7 +64,7 @@ std::unique_ptr<PackedWeight> RandomWeight(Backend& backend, const Shape& shape)
   return *std::move(weight);
 }
 
-// One product: its weights, and operands of `rows` rows.
+// One matmul: its weights, and operands of `rows` rows.
 struct Product {
   Shape shape;
   std::vector<std::unique_ptr<PackedWeight>> weights;
@@ -79,7 +79,8 @@ struct Product {
     scales = bench.RandomTensor({of.out_features}, DType::kFloat32);
     block_scales =
         bench.RandomTensor({(of.out_features + 127) / 128, of.in_features / 128}, DType::kFloat32);
-    // Two weights of half the bytes in the memory of each: any bits are numbers but two of 256.
+    // Each weight's memory is reused for two e4m3 and four int4 weights. All bit patterns are valid
+    // numbers, except two of 256 in e4m3.
     for (const auto& weight : weights) {
       char* const data = static_cast<char*>(const_cast<void*>(Cuda(*weight).data()));
       for (size_t half = 0; half < 2; ++half) {
@@ -169,7 +170,7 @@ class Run {
     bench_.Clear();
   }
 
-  // Norms and products of a layer, one behind the other.
+  // The norms and matmuls of a layer, one after the other.
   void Layer() {
     std::vector<Product> products;
     for (const Shape& shape : kShapes) products.emplace_back(bench_, shape, 1);
@@ -232,8 +233,7 @@ class Run {
     return backend_.products().Run(call).ok();
   }
 
-  // A line of a recorded chain and of single calls behind a pass over other memory, where
-  // launch(i), i counting up, does not refuse.
+  // Prints a line for a CUDA graph of launch(i) with increasing i, unless launch refuses the case.
   template <typename Launch>
   void Chain(const std::string& name, double bytes, Launch launch) {
     if (!bench_.Wants(name) || !launch(0)) return;

@@ -1,10 +1,10 @@
-// Choosing tokens. The arguments are rows, vocabulary and what the benchmark says.
+// Benchmarks choosing tokens. Arguments: rows, vocabulary size, and one per benchmark.
 #include "bench/kernels/bench_arrays.h"
 
 namespace beamline::bench {
 namespace {
 
-// The third argument is the number of candidates. Beam search when there are more than one.
+// The third argument is the number of candidates; more than one means beam search.
 void TopCandidates(benchmark::State& state) {
   const int64_t rows = state.range(0);
   const int count = static_cast<int>(state.range(2));

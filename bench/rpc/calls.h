@@ -1,4 +1,4 @@
-// The call that the RPC bench makes again and again: over gRPC, or into an engine of this process.
+// The call that the RPC bench repeats, over gRPC or in-process.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,17 @@ struct BenchCall {
   CallKind kind = CallKind::kEncode;
   std::string model;
   int prompt_tokens = 4;
-  int new_tokens = 64;  // of a stream
+  int new_tokens = 64;  // stream only
 };
 
-// What a call to a server shows of its caller.
+// Credentials and tracing of calls to a server.
 struct CallerOptions {
-  std::string authority;  // certificates of the server's, PEM; empty: plain text
+  std::string authority;  // trusted certificates in PEM; empty: plain text
   std::string token;      // empty: none
   bool is_traced = false;
 };
 
-// Messages with tokens of a stream, 1 of an answer that comes at once.
+// Number of messages with tokens in a stream; 1 for a unary answer.
 using Messages = absl::StatusOr<int>;
 
 class Calls {
@@ -36,7 +36,7 @@ class Calls {
   virtual ~Calls() = default;
   // Makes one call and waits for its end.
   virtual Messages Make() = 0;
-  // Makes one call; `done` is called at its end, from any thread.
+  // Starts one call; `done` is called at its end, on any thread.
   virtual void Start(std::function<void(Messages)> done) = 0;
 };
 

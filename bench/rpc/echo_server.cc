@@ -1,7 +1,7 @@
-// rpc_echo_server: the least that a gRPC callback server can do with Beamline's contract, beside
-// which Beamline's own server is measured. It answers Encode with as many numbers, and
-// GenerateStream with as many messages of a token, as it is told to, refuses Generate, and looks at
-// no request. It takes spans, too, as a collector does.
+// rpc_echo_server: a minimal gRPC callback server for Beamline's API, as a baseline for Beamline's
+// server. Encode answers with a given number of values, GenerateStream with a given number of
+// one-token messages; Generate is refused. Request contents are ignored. It also accepts trace
+// spans, like a collector.
 #include <grpcpp/grpcpp.h>
 
 #include <CLI/CLI.hpp>
@@ -26,7 +26,7 @@ namespace {
 
 namespace otlp = opentelemetry::proto::collector::trace::v1;
 
-// Writes the tokens one after the other, each when the one before has been taken.
+// Writes the tokens one by one, each after the previous write has completed.
 class TokenStream final : public grpc::ServerWriteReactor<v1::GenerateStreamResponse> {
  public:
   explicit TokenStream(int num_tokens) : num_tokens_(num_tokens) { Next(); }
@@ -92,7 +92,7 @@ class EchoService final : public v1::Inference::CallbackService {
   const int dimensions_, num_tokens_;
 };
 
-// As much of it as the load tester asks for: a model of each task.
+// What the load tester needs: one model of each task.
 class EchoModels final : public v1::Models::CallbackService {
  public:
   grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* context,
@@ -113,7 +113,7 @@ class EchoModels final : public v1::Models::CallbackService {
   }
 };
 
-// As a collector of spans it takes all, and looks at none.
+// A span collector that accepts and ignores everything.
 class EchoCollector final
     : public otlp::TraceService::WithRawCallbackMethod_Export<otlp::TraceService::Service> {
  public:
@@ -128,7 +128,7 @@ class EchoCollector final
   }
 };
 
-// Plain text without a certificate.
+// Insecure credentials if there is no certificate.
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> CredentialsOf(
     const std::string& certificate_file, const std::string& key_file) {
   if (certificate_file.empty()) return grpc::InsecureServerCredentials();
@@ -164,7 +164,7 @@ int Main(int argc, char** argv) {
     return 1;
   }
 
-  sigset_t signals;  // blocked before gRPC's threads start, so that sigwait alone gets them
+  sigset_t signals;  // blocked before gRPC's threads start, so that only sigwait receives them
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);

@@ -23,7 +23,7 @@ int CountTokens(const GenerateStreamResponse& message) { return message.deltas_s
 // W3C trace context, level 1, 3.2.
 constexpr char kTraceParent[] = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-// What each call shows of its caller.
+// Metadata of each call.
 using Shown = std::vector<std::pair<std::string, std::string>>;
 
 void Show(const Shown& shown, grpc::ClientContext& context) {
@@ -82,7 +82,7 @@ class RemoteCalls final : public Calls {
     const auto credentials = CredentialsOf(caller);
     for (int i = 0; i < num_connections; ++i) {
       grpc::ChannelArguments arguments;
-      arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a connection of its own
+      arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a connection per channel
       stubs_.push_back(
           v1::Inference::NewStub(grpc::CreateCustomChannel(target, credentials, arguments)));
     }

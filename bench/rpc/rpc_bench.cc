@@ -1,7 +1,7 @@
-// rpc_bench: makes one kind of call again and again for some seconds, with as little of its own as
-// can be, and prints a line of JSON: calls a second, how long a call took. The calls go to a server
-// (--target), or into an engine of this process (--folder), without gRPC. One at a time, the thread
-// that calls waits; several at a time are the callbacks of gRPC or the engine.
+// rpc_bench: repeats one kind of call for some seconds with minimal overhead, and prints a line of
+// JSON with calls per second and latencies. Calls go to a server (--target), or to an in-process
+// engine without gRPC (--folder). With concurrency 1 the calling thread waits; else calls are made
+// from callbacks of gRPC or the engine.
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
@@ -34,14 +34,14 @@ struct Arguments {
   double seconds = 3, warmup_s = 0.5;
 };
 
-// What the calls took, in ns; of those that began after the warm-up.
+// Durations in ns of the calls that started after the warm-up.
 struct Measured {
   std::vector<int64_t> times;
   int64_t messages = 0;
   double seconds = 0;
 };
 
-// Keeps `concurrency` calls going until time is up and they have ended.
+// Keeps `concurrency` calls in flight until time is up, then waits for them.
 class ClosedLoop {
  public:
   ClosedLoop(Calls& calls, const Arguments& arguments)
