@@ -1,4 +1,5 @@
-// The engine in process, without a server: generates with one checkpoint, encodes with another.
+// Uses the engine in-process, without a server: generates with one checkpoint, encodes with
+// another.
 //
 //   beamline-example-generate models/write-en models/embed-en "Package: zip\nSynopsis:"
 #include <cstdio>
@@ -14,7 +15,7 @@ namespace {
 
 constexpr char kUsage[] = "usage: beamline-example-generate GENERATOR_FOLDER ENCODER_FOLDER TEXT\n";
 
-// Prints the text as it comes, then the figures.
+// Prints the text as it is generated, then its figures.
 class PrintingSink : public beamline::GenerateSink {
  public:
   bool wants_deltas() const override { return true; }

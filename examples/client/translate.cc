@@ -1,4 +1,4 @@
-// Translates a text by a server, with beam search.
+// Translates a text through a server, with beam search.
 //
 // usage: translate HOST:PORT TEXT
 #include <chrono>
@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
     std::cerr << "usage: translate HOST:PORT TEXT\n";
     return 2;
   }
-  // A server that is busy or restarts is asked again, as long as the timeout below lasts.
+  // Retries if the server is busy or restarts, within the timeout below.
   beamline::Client client({.address = argv[1], .retry = {.max_attempts = 5}});
   beamline::v1::GenerateRequest request;
   request.set_model("translate-en-de");

@@ -1,9 +1,8 @@
-// Compares embeddings, and shows errors and deadlines.
+// Compares embeddings, and shows how to handle errors and deadlines.
 //
 // usage: client HOST:PORT
 //
-// Of a name that stands for several servers (dns:///beamline:50051) each gets its share of the
-// calls.
+// If the name resolves to several servers (dns:///beamline:50051), calls are distributed over them.
 #include "beamline/client.h"
 
 #include <chrono>
@@ -33,7 +32,7 @@ double Cosine(const beamline::v1::Embedding& one, const beamline::v1::Embedding&
   return product / std::sqrt(one_square * other_square);
 }
 
-// Which two of some texts are about the same thing.
+// Finds the two most similar texts.
 absl::Status Embed(Client& client) {
   const std::vector<std::string> texts = {"edit photos", "an image manipulation program",
                                           "a mail server"};
@@ -60,7 +59,7 @@ absl::Status Embed(Client& client) {
   return absl::OkStatus();
 }
 
-// What the server does not accept: the error names the field.
+// Sends a request that the server refuses: the error names the field.
 absl::Status Refuse(Client& client) {
   beamline::v1::GenerateRequest request;
   request.set_model("write-en");
@@ -73,7 +72,7 @@ absl::Status Refuse(Client& client) {
   return absl::OkStatus();
 }
 
-// A deadline that is too short. A stream ends with what there is instead.
+// Sets a deadline that is too short. (A stream would end with what there is instead.)
 absl::Status Expire(Client& client) {
   beamline::v1::GenerateRequest request;
   request.set_model("write-en");
@@ -93,7 +92,7 @@ int main(int argc, char** argv) {
     std::cerr << "usage: client HOST:PORT\n";
     return 2;
   }
-  // A server that is busy or restarts is asked again, after as long as it says, within a call's
+  // Retries if the server is busy or restarts, after the time that it names, within a call's
   // timeout.
   Client client({.address = argv[1],
                  .retry = {.max_attempts = 5},

@@ -1,5 +1,5 @@
-// Translates its arguments all at once, without a thread for each, and prints them in their order;
-// then a text as it is written.
+// Translates all arguments concurrently, without a thread for each, and prints the results in
+// order. Then streams a generated text.
 //
 // usage: many HOST:PORT TEXT...
 #include <chrono>
@@ -17,7 +17,7 @@ namespace {
 
 using Translation = absl::StatusOr<beamline::v1::GenerateResponse>;
 
-// A call as a future: its function is the promise. It runs on a thread of gRPC's.
+// Turns a call into a future. The callback, which fulfils the promise, runs on a thread of gRPC's.
 std::future<Translation> Translate(beamline::Client& client, const std::string& text) {
   beamline::v1::GenerateRequest request;
   request.set_model("translate-en-de");

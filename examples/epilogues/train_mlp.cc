@@ -1,13 +1,14 @@
-// A two-layer network trained on one GPU, each step four fused products and no other kernel:
+// Trains a two-layer network on one GPU. Each step runs five matmuls, four of them with fused
+// epilogues, and no other kernel:
 //
 //   h     = gelu(x W1 + b1)                    GELU's input is kept for the gradient
-//   error = h W2 + b2 - target                 the target is the product's c
-//   dz    = (error W2^T) * gelu'(...)          and the bias gradient of b1 with it
-//   W2   -= rate * h^T error                   the update is the product's c and d; b2's gradient
-//   with it W1   -= rate * x^T dz
+//   error = h W2 + b2 - target                 the target is the matmul's c
+//   dz    = (error W2^T) * gelu'(...)          also computes the gradient of b1
+//   W2   -= rate * h^T error                   W2 is both c and d; also the gradient of b2
+//   W1   -= rate * x^T dz                      W1 is both c and d
 //
-// The first step is computed again in float64 on the host. Prints the losses; exit status 1 when
-// the two disagree, when the loss does not fall, or without a GPU.
+// The first step is repeated in float64 on the host. Prints the losses. Exit status 1 if GPU and
+// host disagree, if the loss does not fall, or without a GPU.
 //
 //   beamline-example-epilogues
 #include <algorithm>
@@ -36,7 +37,8 @@ using cuda::LtEpilogue;
 constexpr int64_t kBatch = 512, kInputs = 64, kHidden = 256, kOutputs = 16;
 constexpr int kSteps = 200;
 constexpr float kRate = 0.05f / kBatch;
-constexpr double kTolerance = 1e-3;  // float32's sums and cuBLASLt's tanh, over the largest number
+constexpr double kTolerance =
+    1e-3;  // relative to the largest number; covers float32 sums and cuBLASLt's tanh
 
 std::vector<float> Normal(size_t count, float scale, std::mt19937& random) {
   std::normal_distribution<float> normal(0, scale);
@@ -45,7 +47,7 @@ std::vector<float> Normal(size_t count, float scale, std::mt19937& random) {
   return values;
 }
 
-// Row-major matrices; the network's state as one step leaves it.
+// Row-major matrices of the network.
 struct Network {
   std::vector<float> w1, b1, w2, b2;
 };
@@ -54,7 +56,7 @@ struct Data {
   std::vector<float> x, target;
 };
 
-// One step in float64. Returns the sum of squared errors before it.
+// One step in float64. Returns the sum of squared errors before the step.
 double StepOnHost(const Data& data, Network& net) {
   std::vector<double> dw1(net.w1.size()), db1(net.b1.size()), dw2(net.w2.size()),
       db2(net.b2.size());
@@ -99,7 +101,7 @@ double StepOnHost(const Data& data, Network& net) {
   return loss;
 }
 
-// The network in the GPU's memory, and the products of a step.
+// The network in GPU memory, and the matmuls of a step.
 class Trainer {
  public:
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(const Data& data, const Network& net) {
@@ -177,7 +179,7 @@ class Trainer {
     return absl::OkStatus();
   }
 
-  // Memory of the device, with `values` in it where there are some.
+  // Allocates device memory and copies `values` to it, if given.
   absl::StatusOr<Tensor> Put(std::initializer_list<int64_t> shape,
                              std::span<const float> values = {}) {
     Tensor tensor(nullptr, DType::kFloat32, shape);
@@ -197,7 +199,7 @@ class Trainer {
     device_->BeginOperator();
     return products_->Run(product);
   }
-  // A few numbers, so on the host.
+  // On the host, because these are few numbers.
   absl::Status UpdateBias(const Tensor& gradient, const Tensor& bias) {
     BEAMLINE_ASSIGN_OR_RETURN(const std::vector<float> change, Read(gradient));
     BEAMLINE_ASSIGN_OR_RETURN(std::vector<float> values, Read(bias));
@@ -211,12 +213,12 @@ class Trainer {
   Tensor x_, minus_target_, w1_, b1_, w2_, b2_, h_, z_, error_, dz_, db1_, db2_;
 };
 
-// The largest difference, in parts of the largest number.
+// The largest difference, relative to the largest number.
 double Difference(const std::vector<float>& a, const std::vector<float>& b) {
   double difference = 0, largest = 0;
   for (size_t i = 0; i < a.size(); ++i) {
     const double apart = std::abs(double{a[i]} - b[i]);
-    if (!(apart <= difference)) difference = apart;  // NaN stays
+    if (!(apart <= difference)) difference = apart;  // keeps NaN
     largest = std::max(largest, std::abs(double{b[i]}));
   }
   return difference / largest;
