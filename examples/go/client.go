@@ -2,8 +2,8 @@
 //
 // usage: client [ADDRESS]
 //
-// The address is $BEAMLINE_ADDRESS or 127.0.0.1:50051 unless it is given. Of a name that stands for
-// several servers each gets its share of the calls.
+// The default address is $BEAMLINE_ADDRESS, else 127.0.0.1:50051. If a name resolves to several
+// servers, calls are distributed over them.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 const (
 	maxAttempts     = 5
 	firstBackoff    = 100 * time.Millisecond
-	maxMessageBytes = 64 << 20 // an answer may have as much; gRPC's own limit is 4 MiB
+	maxMessageBytes = 64 << 20 // largest answer; gRPC's default is 4 MiB
 )
 
 func main() {
@@ -43,7 +43,7 @@ func main() {
 }
 
 func run(address string) error {
-	// A connection to every address that the name has, calls in turn.
+	// Connects to every address of the name and round-robins the calls.
 	connection, err := grpc.Dial("dns:///"+address, grpc.WithInsecure(),
 		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"round_robin": {}}]}`),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes)))
@@ -64,7 +64,7 @@ func text(prompt string) *pb.Prompt {
 	return &pb.Prompt{Kind: &pb.Prompt_Text{Text: prompt}}
 }
 
-// translate gives one deadline to all attempts at a call.
+// translate uses one deadline for all attempts of a call.
 func translate(client pb.InferenceClient) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -86,10 +86,10 @@ func translate(client pb.InferenceClient) error {
 	return nil
 }
 
-// stream prints a text as it is written.
+// stream prints a text as it is generated.
 func stream(client pb.InferenceClient) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel() // ends the call on the server too, where it is left early
+	defer cancel() // an early return also ends the call on the server
 	tokens := int32(24)
 	messages, err := client.GenerateStream(ctx, &pb.GenerateRequest{
 		Model:    "write-en",
@@ -117,7 +117,7 @@ func stream(client pb.InferenceClient) error {
 	}
 }
 
-// embed tells which two of some texts are about the same thing.
+// embed finds the two most similar texts.
 func embed(client pb.InferenceClient) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -157,7 +157,7 @@ func cosine(one, other []float32) float64 {
 	return product / math.Sqrt(oneSquare*otherSquare)
 }
 
-// refuse asks for what the server does not accept, and prints which field that is and why.
+// refuse sends a request that the server refuses, and prints the field and the reason.
 func refuse(client pb.InferenceClient) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -180,7 +180,7 @@ func refuse(client pb.InferenceClient) error {
 	return nil
 }
 
-// expire makes a call whose deadline is too short. A stream ends with what there is instead.
+// expire makes a call with a deadline that is too short. (A stream would end with what there is instead.)
 func expire(client pb.InferenceClient) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
@@ -192,8 +192,8 @@ func expire(client pb.InferenceClient) error {
 	return nil
 }
 
-// withRetries makes a call again that failed with what may pass: UNAVAILABLE, and RESOURCE_EXHAUSTED
-// where the server says after how long. Waits grow, differ between clients, and end with the context.
+// withRetries retries a call after a temporary error: UNAVAILABLE, or RESOURCE_EXHAUSTED with a RetryInfo.
+// Waits grow, have a random share, and end with the context.
 func withRetries(ctx context.Context, call func() error) error {
 	backoff := firstBackoff
 	for attempt := 1; ; attempt++ {
@@ -221,7 +221,7 @@ func withRetries(ctx context.Context, call func() error) error {
 	}
 }
 
-// retryDelay is the wait that the server asks for, if it does.
+// retryDelay is the wait that the server asks for, if any.
 func retryDelay(err error) (time.Duration, bool) {
 	for _, detail := range status.Convert(err).Details() {
 		if info, ok := detail.(*errdetails.RetryInfo); ok {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes the Go stubs of the contract, the package beamlinev1, into a folder (this one by default).
+# Writes the Go stubs of the API (package beamlinev1) to a folder (default: this one).
 # Needs protoc, protoc-gen-go and protoc-gen-go-grpc.
 # usage: generate.sh [FOLDER]
 set -euo pipefail

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes the Java stubs of the contract into a folder, where Maven is not at hand (it does so by itself).
+# Writes the Java stubs of the API to a folder. Only needed without Maven, which generates them itself.
 # Needs protoc and gRPC's plugin for Java, grpc_java_plugin.
 # usage: generate.sh FOLDER
 set -euo pipefail

@@ -2,8 +2,8 @@
 //
 // usage: node client.js [ADDRESS]
 //
-// The address is $BEAMLINE_ADDRESS or 127.0.0.1:50051 unless it is given. Of a name that stands for several
-// servers each gets its share of the calls. No code is generated: the .proto files are read.
+// The default address is $BEAMLINE_ADDRESS, else 127.0.0.1:50051. If a name resolves to several servers,
+// calls are distributed over them. Reads the .proto files; no code is generated.
 'use strict';
 
 const path = require('path');
@@ -15,24 +15,24 @@ const protobuf = require('protobufjs');
 const PROTOS = path.join(__dirname, '..', '..', 'proto');
 const MAX_ATTEMPTS = 5;
 const FIRST_BACKOFF_MS = 100;
-const MAX_MESSAGE_BYTES = 64 << 20; // an answer may have as much; gRPC's own limit is 4 MiB
+const MAX_MESSAGE_BYTES = 64 << 20; // largest answer; gRPC's default is 4 MiB
 
 const definition = protoLoader.loadSync('beamline/v1/inference.proto', {
   includeDirs: [PROTOS],
-  keepCase: true, // the contract's names: max_new_tokens
+  keepCase: true, // the proto field names: max_new_tokens
   longs: Number,
   enums: String,
   oneofs: true,
 });
 const {Inference} = grpc.loadPackageDefinition(definition).beamline.v1;
 
-// Messages inside of errors, which no method of the service names.
+// Messages in error details, which no method of the service refers to.
 const details = new protobuf.Root();
-details.resolvePath = (origin, target) => path.join(PROTOS, target); // of google/protobuf it has its own
+details.resolvePath = (origin, target) => path.join(PROTOS, target); // it brings google/protobuf itself
 details.loadSync(['google/rpc/status.proto', 'google/rpc/error_details.proto'], {keepCase: true});
 
 function connect(address) {
-  // A connection to every address that the name has, calls in turn.
+  // Connects to every address of the name and round-robins the calls.
   return new Inference('dns:///' + address, grpc.credentials.createInsecure(), {
     'grpc.service_config': JSON.stringify({loadBalancingConfig: [{round_robin: {}}]}),
     'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
@@ -43,14 +43,14 @@ function after(ms) {
   return new Date(Date.now() + ms);
 }
 
-// The answer of one call; its error is thrown.
+// Returns the answer of one call; throws its error.
 function call(client, method, request, deadline) {
   return new Promise((resolve, reject) => {
     client[method](request, {deadline}, (error, response) => (error ? reject(error) : resolve(response)));
   });
 }
 
-// A detail of an error that the server sent, of google.rpc.BadRequest or RetryInfo, or undefined.
+// A detail of a server error (google.rpc.BadRequest or RetryInfo), or undefined.
 function detail(error, name) {
   const [bytes] = error.metadata ? error.metadata.get('grpc-status-details-bin') : [];
   if (!bytes) return undefined;
@@ -59,8 +59,8 @@ function detail(error, name) {
   return found && details.lookupType(name).decode(found.value);
 }
 
-// Makes a call again that failed with what may pass: UNAVAILABLE, and RESOURCE_EXHAUSTED where the server
-// says after how long. One deadline is for all attempts; waits grow, differ between clients, and end before it.
+// Retries a call after a temporary error: UNAVAILABLE, or RESOURCE_EXHAUSTED with a RetryInfo. All attempts
+// share one deadline. Waits grow, have a random share, and end before the deadline.
 async function callWithRetries(client, method, request, deadline) {
   let backoffMs = FIRST_BACKOFF_MS;
   for (let attempt = 1; ; ++attempt) {
@@ -87,7 +87,7 @@ async function translate(client) {
   console.log('translated:', response.sequences[0].text);
 }
 
-// Prints a text as it is written. Leaving early, stream.cancel() ends the call on the server too.
+// Prints a text as it is generated. To stop early, stream.cancel() also ends the call on the server.
 function stream(client) {
   const request = {
     model: 'write-en',
@@ -106,7 +106,7 @@ function stream(client) {
   });
 }
 
-// Tells which two of some texts are about the same thing.
+// Finds the two most similar texts.
 async function embed(client) {
   const texts = ['edit photos', 'an image manipulation program', 'a mail server'];
   const request = {model: 'embed-en', inputs: texts.map((text) => ({text}))};
@@ -126,7 +126,7 @@ function cosine(one, other) {
   return dot(one, other) / Math.sqrt(dot(one, one) * dot(other, other));
 }
 
-// Asks for what the server does not accept, and prints which field that is and why.
+// Sends a request that the server refuses, and prints the field and the reason.
 async function refuse(client) {
   const request = {model: 'write-en', prompt: {text: 'Hello'}, limits: {max_new_tokens: 0}};
   try {
@@ -141,7 +141,7 @@ async function refuse(client) {
   throw new Error('not refused');
 }
 
-// Makes a call whose deadline is too short. A stream ends with what there is instead.
+// Makes a call with a deadline that is too short. (A stream would end with what there is instead.)
 async function expire(client) {
   try {
     await call(client, 'Generate', {model: 'write-en', prompt: {text: 'Package: hello'}}, after(1));

@@ -1,4 +1,4 @@
-"""The best translations that beam search finds, with their scores.
+"""Prints the best translations of a beam search, with their scores.
 
 usage: beam_search.py [TEXT [WIDTH]]
 """

@@ -1,4 +1,4 @@
-"""Which of some texts are about the same thing: embeddings, and the cosine of each pair. Needs numpy.
+"""Finds the two most similar texts: computes embeddings and the cosine of each pair. Needs numpy.
 
 usage: embed.py [TEXT ...]
 """

@@ -1,4 +1,4 @@
-"""Many requests at once with asyncio: single calls beside each other, then as many over one stream.
+"""Sends many concurrent requests with asyncio: first as single calls, then over one stream.
 
 usage: many_async.py [REQUESTS]
 """

@@ -1,4 +1,4 @@
-"""Prints a text as it is written, and stops reading after a number of characters, which ends the call on the server too.
+"""Streams a generated text. Stops reading after a number of characters, which also ends the call on the server.
 
 usage: stream.py [CHARACTERS]
 """

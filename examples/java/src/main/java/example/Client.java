@@ -35,13 +35,13 @@ import java.util.function.Supplier;
 /**
  * A client in Java: translates, streams, compares embeddings, and shows errors, deadlines and retries.
  *
- * <p>Usage: Client [ADDRESS]. The address is $BEAMLINE_ADDRESS or 127.0.0.1:50051 unless it is given. Of a
- * name that stands for several servers each gets its share of the calls.
+ * <p>Usage: Client [ADDRESS]. The default address is $BEAMLINE_ADDRESS, else 127.0.0.1:50051. If a name
+ * resolves to several servers, calls are distributed over them.
  */
 public final class Client {
   private static final int MAX_ATTEMPTS = 5;
   private static final long FIRST_BACKOFF_MS = 100;
-  private static final int MAX_MESSAGE_BYTES = 64 << 20; // an answer may have as much; gRPC's own limit is 4 MiB
+  private static final int MAX_MESSAGE_BYTES = 64 << 20; // largest answer; gRPC's default is 4 MiB
   private static final Metadata.Key<byte[]> DETAILS =
       Metadata.Key.of("grpc-status-details-bin", Metadata.BINARY_BYTE_MARSHALLER);
 
@@ -56,7 +56,7 @@ public final class Client {
     if (arguments.length > 0) {
       address = arguments[0];
     }
-    // A connection to every address that the name has, calls in turn.
+    // Connects to every address of the name and round-robins the calls.
     ManagedChannel channel =
         ManagedChannelBuilder.forTarget("dns:///" + address)
             .defaultLoadBalancingPolicy("round_robin")
@@ -80,7 +80,7 @@ public final class Client {
     System.exit(exitStatus);
   }
 
-  /** Gives one deadline to all attempts at a call. */
+  /** Uses one deadline for all attempts of a call. */
   private void translate() {
     GenerateRequest request =
         GenerateRequest.newBuilder()
@@ -94,7 +94,7 @@ public final class Client {
     System.out.println("translated: " + response.getSequences(0).getText());
   }
 
-  /** Prints a text as it is written. */
+  /** Prints a text as it is generated. */
   private void stream() {
     GenerateRequest request =
         GenerateRequest.newBuilder()
@@ -103,7 +103,7 @@ public final class Client {
             .setGreedy(Greedy.getDefaultInstance())
             .setLimits(Limits.newBuilder().setMaxNewTokens(24))
             .build();
-    // Cancelling the context ends the call on the server too, where the loop is left early.
+    // If the loop is left early, cancelling the context also ends the call on the server.
     try (Context.CancellableContext context = Context.current().withCancellation()) {
       context.run(
           () -> {
@@ -122,7 +122,7 @@ public final class Client {
     }
   }
 
-  /** Tells which two of some texts are about the same thing. */
+  /** Finds the two most similar texts. */
   private void embed() {
     List<String> texts = List.of("edit photos", "an image manipulation program", "a mail server");
     EncodeRequest.Builder request = EncodeRequest.newBuilder().setModel("embed-en");
@@ -159,7 +159,7 @@ public final class Client {
     return product / Math.sqrt(oneSquare * otherSquare);
   }
 
-  /** Asks for what the server does not accept, and prints which field that is and why. */
+  /** Sends a request that the server refuses, and prints the field and the reason. */
   private void refuse() {
     GenerateRequest request =
         GenerateRequest.newBuilder()
@@ -183,7 +183,7 @@ public final class Client {
     }
   }
 
-  /** Makes a call whose deadline is too short. A stream ends with what there is instead. */
+  /** Makes a call with a deadline that is too short. (A stream would end with what there is instead.) */
   private void expire() {
     GenerateRequest request =
         GenerateRequest.newBuilder()
@@ -206,8 +206,8 @@ public final class Client {
   }
 
   /**
-   * Makes a call again that failed with what may pass: UNAVAILABLE, and RESOURCE_EXHAUSTED where the server
-   * says after how long. Waits grow, differ between clients, and end before the deadline.
+   * Retries a call after a temporary error: UNAVAILABLE, or RESOURCE_EXHAUSTED with a RetryInfo. Waits
+   * grow, have a random share, and end before the deadline.
    */
   private static <T> T withRetries(Deadline deadline, Supplier<T> call) {
     long backoffMs = FIRST_BACKOFF_MS;
@@ -243,7 +243,7 @@ public final class Client {
     }
   }
 
-  /** A detail of an error that the server sent: google.rpc.BadRequest or RetryInfo. */
+  /** A detail of a server error: google.rpc.BadRequest or RetryInfo. */
   private static <T extends com.google.protobuf.Message> Optional<T> detail(
       StatusRuntimeException error, Class<T> kind) {
     Metadata trailers = error.getTrailers();
@@ -258,7 +258,7 @@ public final class Client {
         }
       }
     } catch (InvalidProtocolBufferException notDetails) {
-      // Of a gateway, say: the code and the message are all there is.
+      // The error of a gateway, for example, has only a code and a message.
     }
     return Optional.empty();
   }
