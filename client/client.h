@@ -31,8 +31,8 @@ namespace beamline {
 // UNAVAILABLE, or after RESOURCE_EXHAUSTED with a google.rpc.RetryInfo from the server. The first
 // wait is initial_backoff; each later one is multiplier times longer, up to max_backoff. It is
 // never shorter than the server asks for. A random share of up to jitter is added, so that clients
-// that failed together do not retry together. The call fails at once if its timeout would end
-// before the wait, or if the server asks for more than max_server_delay.
+// that failed together do not retry together. The call fails at once if its timeout would pass
+// during the wait, or if the server asks for more than max_server_delay.
 struct RetryPolicy {
   int max_attempts = 1;  // including the first; 1: no retries
   std::chrono::milliseconds initial_backoff{100};

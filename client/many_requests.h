@@ -199,7 +199,7 @@ class ManyRequests {
     return Turn::kWrite;
   }
 
-  // Nullopt also if a time limit would end before the wait.
+  // Nullopt also if a time limit would pass during the wait.
   std::optional<std::chrono::milliseconds> DelayAfter(const absl::Status& error, int num_failures) {
     const auto delay = RetryDelay(policy_, error, num_failures);
     const Clock::time_point end = Clock::now() + delay.value_or(std::chrono::milliseconds(0));

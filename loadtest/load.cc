@@ -37,7 +37,7 @@ nanoseconds FromSeconds(double seconds) {
 }
 
 // The phases of the rate, after a warm-up at the first one's start rate; empty without --phase.
-// Sets flags.rate and flags.duration_s to the total of the phases.
+// Sets flags.rate to the mean of the phases and flags.duration_s to their sum.
 absl::StatusOr<std::vector<RatePhase>> TakePhases(RunFlags& flags) {
   std::vector<RatePhase> phases;
   double seconds = 0, count = 0;

@@ -22,7 +22,7 @@ inline constexpr std::chrono::milliseconds kConnectTimeout{10'000};
 inline constexpr double kLongestRun_s = 86'400;
 
 struct Load {
-  RunFlags flags;  // with the total rate and duration of phases or a trace
+  RunFlags flags;  // with the mean rate and the duration of phases or a trace
   Target target;
   Workload workload;
   TrafficOptions options;
