@@ -16,7 +16,7 @@
 namespace beamline {
 namespace {
 
-// What does not fit now does not fit in a moment either.
+// Memory that is missing now will not be free in a moment, so clients should not retry soon.
 absl::Status NotSoon(absl::Status status) {
   if (absl::IsResourceExhausted(status)) status.SetPayload(kNotSoonPayload, absl::Cord());
   return status;
@@ -65,7 +65,7 @@ absl::Status LoadModelCall::Prepare(const grpc::ByteBuffer& buffer) {
   BEAMLINE_RETURN_IF_ERROR(CheckLoadName(request.name()));
   BEAMLINE_ASSIGN_OR_RETURN(options_, ToModelOptions(request));
   BEAMLINE_ASSIGN_OR_RETURN(options_.folder, admin_.root().Resolve(options_.folder));
-  // Links may change after this; what counts is where files are when they are opened.
+  // Links may change after this check. The path is checked again when files are opened.
   options_.folder_root = admin_.root().path();
   admin_.defaults().fill(options_);
   return absl::OkStatus();
@@ -95,7 +95,7 @@ absl::Status UnloadModelCall::Prepare(const grpc::ByteBuffer& buffer) {
 
 std::function<void()> UnloadModelCall::Unload() {
   Engine& engine = services().engine;
-  // The answer tells something that only the tokenizer knows, which goes with the model.
+  // The answer needs num_template_tokens. The tokenizer that knows it goes with the model.
   int32_t num_template_tokens = 0;
   if (const auto tokenizer = engine.FindTokenizer(
           version_ == 0 ? name_ : fmt::format("{}{}{}", name_, kVersionSeparator, version_));

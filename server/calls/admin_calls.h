@@ -1,5 +1,5 @@
-// LoadModel, UnloadModel and RestartReplica, at the admin address. The engine's part, which takes
-// seconds, runs on threads of their own.
+// The calls of the admin service: LoadModel, UnloadModel and RestartReplica. The engine needs
+// seconds for each, so they run on threads of their own.
 #pragma once
 
 #include <chrono>
@@ -21,10 +21,10 @@ namespace beamline {
 // Runs the loads, unloads and restarts of a server. Thread safe.
 class ModelAdmin {
  public:
-  // The most that run at a time: an unload may wait long for requests to finish.
+  // Limit of concurrent operations. An unload may wait long for requests to finish.
   static constexpr int kMostAtOnce = 8;
 
-  // What calls get that do not say: the server's settings.
+  // The server's settings, for what a call does not set.
   struct Defaults {
     std::function<void(ModelOptions&)> fill;
     std::chrono::milliseconds grace{0};
@@ -35,14 +35,14 @@ class ModelAdmin {
 
   const ModelRoot& root() const { return root_; }
   const Defaults& defaults() const { return defaults_; }
-  // Runs `work` on another thread, and what it returns, which tells its client of it, once the
-  // place is free for what that client sends next. RESOURCE_EXHAUSTED when too many are under way,
-  // UNAVAILABLE after Finish.
+  // Runs `work` on another thread, frees its slot, then calls the function that `work` returned,
+  // which sends the answer. So the client's next call finds a free slot. RESOURCE_EXHAUSTED when
+  // kMostAtOnce operations run, UNAVAILABLE after Finish.
   using Work = std::function<std::function<void()>()>;
   absl::Status Run(Work work);
-  // Of clients that wait for what runs.
+  // Ports of clients that wait for a running operation.
   BusyPorts& busy_ports() { return busy_ports_; }
-  // Waits until what runs is done.
+  // Refuses new work and waits until running work is done.
   void Finish();
 
  private:
@@ -51,22 +51,22 @@ class ModelAdmin {
   BusyPorts busy_ports_;
   std::mutex mutex_;  // guards all below
   std::condition_variable idle_;
-  int taken_ = 0;    // places
-  int running_ = 0;  // until they are told of too
+  int taken_ = 0;    // slots in use
+  int running_ = 0;  // operations whose answer is not sent yet
   bool finished_ = false;
-  WorkerPool workers_{kMostAtOnce};  // last: its end waits for what runs
+  WorkerPool workers_{kMostAtOnce};  // last, as its destructor waits for running work
 };
 
 class AdminCall : public UnaryCall {
  public:
-  // Whoever asks has `port`; before the call starts.
+  // `port`: of the client's connection. Call before the call starts.
   void Hold(int port) { held_.emplace(admin_.busy_ports(), port); }
 
  protected:
   AdminCall(ServiceContext& services, Rpc rpc, ModelAdmin& admin, grpc::ByteBuffer* response)
       : UnaryCall(services, rpc, response), admin_(admin) {}
 
-  // What ModelAdmin's work returns.
+  // Functions for ModelAdmin::Work to return.
   std::function<void()> Failing(absl::Status status) {
     return [this, status = std::move(status)] { Fail(status); };
   }
@@ -87,7 +87,7 @@ class LoadModelCall final : public AdminCall {
 
   LoadModelCall(ServiceContext& services, ModelAdmin& admin, grpc::ByteBuffer* response)
       : AdminCall(services, kRpc, admin, response) {}
-  // To be called once, within the service's method.
+  // Call once, within the service's method.
   void Start(const grpc::ByteBuffer& buffer);
 
  private:
@@ -103,7 +103,7 @@ class UnloadModelCall final : public AdminCall {
 
   UnloadModelCall(ServiceContext& services, ModelAdmin& admin, grpc::ByteBuffer* response)
       : AdminCall(services, kRpc, admin, response) {}
-  // To be called once, within the service's method.
+  // Call once, within the service's method.
   void Start(const grpc::ByteBuffer& buffer);
 
  private:
@@ -121,7 +121,7 @@ class RestartReplicaCall final : public AdminCall {
 
   RestartReplicaCall(ServiceContext& services, ModelAdmin& admin, grpc::ByteBuffer* response)
       : AdminCall(services, kRpc, admin, response) {}
-  // To be called once, within the service's method.
+  // Call once, within the service's method.
   void Start(const grpc::ByteBuffer& buffer);
 
  private:

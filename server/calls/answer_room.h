@@ -1,6 +1,6 @@
-// Room for the answers of streams of requests. What an answer will take is counted before it is
-// computed, as its client may read it late or never. A request that finds no room is not refused:
-// its stream takes it, and all behind it, when there is room.
+// Memory budget for answers of streams of requests. The size of an answer is reserved before it is
+// computed, as the client may read it late or never. A request without room is not refused: its
+// stream takes it, and all later ones, when there is room.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,22 @@
 
 namespace beamline {
 
-// Thread safe. Outlives its places.
+// Thread safe. Outlives its reservations (Place).
 class AnswerRoom {
  public:
-  // Answers up to this size, in bytes, need no room: requests are limited in number.
+  // Answers of up to this many bytes need no reservation: the number of requests is limited.
   static constexpr int64_t kSmallBytes = 64 << 10;
 
-  // `limit`: bytes of all answers together, half of it for one client.
+  // `limit`: bytes of all answers together. One client gets at most half of it.
   explicit AnswerRoom(int64_t limit) : limit_(limit) {}
 
-  // The bytes of one answer, until it goes.
+  // Reserves the bytes of one answer until it is destroyed.
   class Place {
    public:
     ~Place() { room_.Change(client_, bytes_, 0); }
     Place(const Place&) = delete;
     Place& operator=(const Place&) = delete;
-    // What the answer takes, which is known better now. Any thread, one at a time.
+    // Corrects the size once it is known better. Any thread, one at a time.
     void Set(int64_t bytes) { room_.Change(client_, std::exchange(bytes_, bytes), bytes); }
 
    private:
@@ -44,14 +44,14 @@ class AnswerRoom {
   };
   using PlacePtr = std::shared_ptr<Place>;
 
-  // Null: there is no room. A client that has none of it gets any size, so that one that reads its
-  // answers is served whatever others do.
+  // Null when there is no room. A client without a reservation always gets one of any size. So a
+  // client that reads its answers is served whatever others do.
   PlacePtr Take(const std::string& client, int64_t bytes);
-  // Calls `go` with the place once there is room: within this call, or of whoever gives room. It
-  // must not wait, nor use the room. One call of a waiter at a time.
+  // Calls `go` with the reservation once there is room: within this call, or on the thread that
+  // frees room. `go` must not block, nor use this object. One Wait of a waiter at a time.
   using Go = std::function<void(PlacePtr)>;
   void Wait(const void* waiter, const std::string& client, int64_t bytes, Go go);
-  // Whether it waited; its `go` is not called then.
+  // True if `waiter` was waiting. Its `go` is not called then.
   bool Forget(const void* waiter);
 
   int64_t bytes() const;
@@ -70,8 +70,8 @@ class AnswerRoom {
 
   const int64_t limit_;
   mutable std::mutex mutex_;
-  ClientCounts bytes_;         // guarded, as all below
-  std::list<Waiter> waiters_;  // the longest first
+  ClientCounts bytes_;         // by client; guarded by mutex_, as all below
+  std::list<Waiter> waiters_;  // oldest first
 };
 
 }  // namespace beamline

@@ -25,13 +25,13 @@ void Describe(const Caller& caller, CallRecord& record) {
   record.trace = caller.trace;
 }
 
-// Of a limit of a request, by the engine's name of it.
+// The rejection for a request limit, by the engine's name of it.
 Rejection RejectionOf(std::string_view reason) {
   if (reason == kRefusedByTokens) return Rejection::kQueuedTokens;
   return reason == kRefusedByQuota ? Rejection::kQuota : Rejection::kDeadline;
 }
 
-// The first of these fields that the request has, where it is a text; else null.
+// The first of these fields that the type has as a string field, else null.
 const FieldDescriptor* FirstText(const google::protobuf::Descriptor& type,
                                  std::initializer_list<const char*> names) {
   for (const char* name : names) {
@@ -43,7 +43,7 @@ const FieldDescriptor* FirstText(const google::protobuf::Descriptor& type,
   return nullptr;
 }
 
-// Where a request of this type says what it is called, and which model it is for.
+// The fields of a request type that hold its id and its model.
 struct NamingFields {
   explicit NamingFields(const google::protobuf::Descriptor& type)
       : request_id(FirstText(type, {"request_id", "id"})),
@@ -68,7 +68,7 @@ absl::StatusOr<std::string> Enter(ServiceContext& services, Rpc rpc,
 
 void LogRefusal(const ServiceContext& services, Rpc rpc, const Caller& caller,
                 const absl::Status& refusal) {
-  // As an error it would let whoever has no token fill the log.
+  // Logged as an error, it would let any client without a token fill the log.
   if (!services.request_log.all) return;
   CallRecord record;
   record.rpc = rpc;
@@ -159,7 +159,7 @@ absl::Status CallState::Admit(const grpc::ByteBuffer& request) {
 absl::Status CallState::Hold(std::string_view what, int64_t bytes) {
   UnreadAnswers* const unread = services_.unread;
   if (unread == nullptr) return absl::OkStatus();
-  // What it has itself stands in nobody's way.
+  // Bytes that the call holds already do not count against it.
   const int64_t all = std::exchange(held_bytes_, 0) + bytes;
   unread->Give(all - bytes, record_.client);
   switch (unread->Take(all, record_.client)) {
@@ -196,7 +196,7 @@ void CallState::EndIfUnread() {
 }
 
 void CallState::RecordRefusal(const absl::Status& refusal) {
-  if (refusal.GetPayload(kRefusalPayload).has_value()) return;  // counted by Fail
+  if (refusal.GetPayload(kRefusalPayload).has_value()) return;  // Fail counts it
   if (absl::IsResourceExhausted(refusal)) {
     services_.metrics.RecordRejection(Rejection::kQueueFull);
   } else if (absl::IsUnavailable(refusal)) {
@@ -233,16 +233,16 @@ grpc::Status CallState::FailCall(const absl::Status& status) {
 }
 
 void CallState::RecordFailure(const absl::Status& status) {
-  // Before the client hears of it, so that what it sends next finds the place.
+  // Before the client gets the error, so that its next call finds a free slot.
   GivePlaces();
-  // Some refusals wait until a request's tokens are counted, and come as its answer.
+  // Some refusals come as the request's answer, once its tokens are counted.
   if (const auto reason = status.GetPayload(kRefusalPayload); reason.has_value()) {
     services_.metrics.RecordRejection(RejectionOf(std::string(*reason)));
   }
   record_.code = status.code();
   if (IsFaultOfTheServer(status.code())) {
     record_.fault = std::string(status.message());
-    record_.code = absl::StatusCode::kInternal;  // what its client is told
+    record_.code = absl::StatusCode::kInternal;  // the code that the client gets
   }
 }
 
@@ -252,7 +252,7 @@ void CallState::Done() {
   if (is_watched_) services_.unread->Forget(this);
   if (held_bytes_ > 0) services_.unread->Give(held_bytes_, record_.client);
   record_.duration = Clock::now() - start_;
-  // gRPC did not send what was ready, so nobody was answered; nor did anybody ask.
+  // gRPC did not send the answer, or no request came: the call counts as cancelled.
   if (unsent_ && (record_.code == absl::StatusCode::kOk || !has_request_)) {
     record_.code = absl::StatusCode::kCancelled;
   }

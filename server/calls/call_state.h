@@ -1,5 +1,5 @@
-// What every call has in common: its place among the running ones, and its entry in the metrics and
-// the log.
+// State that every call has: its slot among the running calls, and its record for metrics, log and
+// spans.
 #pragma once
 
 #include <atomic>
@@ -36,45 +36,47 @@ namespace beamline {
 class MessageBudget;
 
 struct StreamLimits {
-  // Of a stream of requests (GenerateMany, EncodeMany) without a written answer; then reading
-  // stops.
+  // For a stream of requests (GenerateMany, EncodeMany): requests without a written answer. At this
+  // number the server stops reading.
   int32_t max_outstanding = 1024;
-  int32_t max_send_bytes = 64 << 20;  // of every call, in one message
-  // Of every request of those that may be asked for, what it gets at most.
+  int32_t max_send_bytes = 64 << 20;  // of one message, for every call
+  // Highest priority of a request. Larger ones are clamped to it.
   int32_t max_priority = static_cast<int32_t>(LimitOf("priority").value->max);
 };
 
-// What calls work with; outlives them.
+// The objects that calls use. Outlives them.
 struct ServiceContext {
   Engine& engine;
   const ModelDirectory& models;
   Admission& admission;
   Metrics& metrics;
-  WorkerPool& writers;       // answers are converted and written here, off the engine's threads
-  WorkerPool& text_workers;  // tokenizes large texts, off gRPC's threads
+  WorkerPool& writers;       // convert and write answers, off the engine's threads
+  WorkerPool& text_workers;  // tokenize large texts, off gRPC's threads
   StreamLimits stream_limits;
-  const Gate* gate = nullptr;  // null: everybody may call, and nobody is known
+  const Gate* gate = nullptr;  // null: no authentication
   RequestLogOptions request_log;
-  SpanExporter* spans = nullptr;      // null: none are sent
-  UnreadAnswers* unread = nullptr;    // of unary calls; null: there is no limit
-  MessageBudget* messages = nullptr;  // of calls with one request, before it is whole; never null
-  AnswerRoom* room = nullptr;         // of streams of requests; null: there is no limit
-  WorkerPool* huge_texts = nullptr;   // one thread for texts of megabytes; null: text_workers
-  TokenQuotas* quotas = nullptr;      // null: nobody has one
+  SpanExporter* spans = nullptr;    // null: no spans are sent
+  UnreadAnswers* unread = nullptr;  // limits unread unary answers; null: no limit
+  // for calls with one request, until it is complete; never null
+  MessageBudget* messages = nullptr;
+  AnswerRoom* room = nullptr;        // for streams of requests; null: no limit
+  WorkerPool* huge_texts = nullptr;  // one thread for texts of megabytes; null: text_workers
+  TokenQuotas* quotas = nullptr;     // null: no quotas
 };
 
-// Where the tokens of this caller's call are charged; null: nowhere.
+// Opens the quota charge for this caller's tokens. Null when there are no quotas.
 std::shared_ptr<TokenCharge> OpenCharge(const ServiceContext& services, const Caller& caller);
 
-// Who calls, by the gate: an empty name where nobody is asked for one. Refusals are counted.
+// Authenticates and authorizes a call. Returns the identity, empty when the server requires none.
+// Counts refusals.
 absl::StatusOr<std::string> Enter(ServiceContext& services, const Shown& shown, Right right);
-// The same, and a refusal has a line in the log where every request has one.
+// The same. Logs a refusal when all requests are logged.
 absl::StatusOr<std::string> Enter(ServiceContext& services, Rpc rpc,
                                   const grpc::CallbackServerContext& context, Right right);
-// Of one more request of a stream of gRPC's: whether its caller may still call, whose token or
-// rights may have been taken back since it began. Refusals are counted.
+// Checks the caller again, for each further request of a gRPC stream: its token or permissions may
+// have been revoked. Counts refusals.
 absl::Status EnterAgain(ServiceContext& services, const Caller& caller, Right right);
-// That line: of a call which the gate has refused, before anything of its request was read.
+// Logs a call that the gate refused before any of its request was read.
 void LogRefusal(const ServiceContext& services, Rpc rpc, const Caller& caller,
                 const absl::Status& refusal);
 
@@ -85,22 +87,21 @@ class CallState {
   }
 
   ServiceContext& services() { return services_; }
-  // To be asked before any work is spent; counts refusals. With `num_places` for other calls too
-  // that end with this one.
+  // Call before any work is done. Counts refusals. `num_places`: slots to take, where other calls
+  // end together with this one.
   absl::Status Admit(int32_t num_places = 1);
-  // Others may have the call's places, as its end is certain; Fail gives them too.
+  // Frees the call's slots early, when its end is certain. Fail does it too.
   void GivePlaces();
-  // The same before its answer is sent, so that what its client sends next finds a place. False:
-  // they are kept until Done, as clients have more unread than the limit of that.
+  // The same, before the answer is sent, so that the client's next call finds a slot. Returns false
+  // and keeps the slots until Done if clients have more unread bytes than the limit.
   bool GivePlacesUnlessUnread();
-  // The same of an answer of so many bytes that has not been held. They are, from now on.
+  // The same for an answer of `answer_bytes` that Hold has not counted yet. Calls Hold.
   bool GivePlacesBefore(int64_t answer_bytes);
-  // The same of a call with one request. INVALID_ARGUMENT, without a place among those that run,
-  // where none has come: the client has gone, which makes the call a cancelled one, or it sends
-  // none.
+  // Admit for a call with one request. INVALID_ARGUMENT, without a slot, if no request has come.
+  // The client has gone then (the call counts as cancelled), or sent none.
   absl::Status Admit(const grpc::ByteBuffer& request);
-  // Passes on what the engine says to a request, and counts refusals. A model that has gone since
-  // the request's model was resolved is reported as an unknown one.
+  // Returns the engine's status for a request, and counts refusals. Reports NOT_FOUND as an unknown
+  // `model`: the model was unloaded after it was resolved.
   template <typename Handle>
   absl::StatusOr<Handle> CountRefusal(absl::StatusOr<Handle> accepted) {
     if (accepted.ok()) return accepted;
@@ -108,56 +109,57 @@ class CallState {
     if (!absl::IsNotFound(accepted.status())) return accepted;
     return FieldError({.field = "model", .text = std::string(accepted.status().message())});
   }
-  // Parses what the client sent. The call is recorded under the model and the request_id that can
-  // be read there, even when the message does not parse.
+  // Parses the client's message. Records its model and request_id, as far as they can be read even
+  // when parsing fails.
   absl::Status Parse(const grpc::ByteBuffer& buffer, google::protobuf::Message& message);
-  // The same; of a message that parses whoever resolves its model records the names (methods.h).
+  // The same, but records the names only when parsing fails. On success the code that resolves the
+  // model records them (methods.h).
   absl::Status ParseOnly(const grpc::ByteBuffer& buffer, google::protobuf::Message& message);
-  // Records the call under the model and the request_id of a message, whatever it was parsed of.
+  // Records the model and the request_id of a parsed message.
   void Describe(const google::protobuf::Message& message);
-  // Of a protocol in which the request itself says which of the RPCs it is like.
+  // For a protocol whose request tells the RPC.
   void SetRpc(Rpc rpc) { record_.rpc = rpc; }
   void SetRequestId(const std::string& request_id) { record_.request_id = request_id; }
   void SetModel(const std::string& model) { record_.model = model; }
   const std::string& client() const { return record_.client; }
   const std::string& request_id() const { return record_.request_id; }
-  const std::string& model() const { return record_.model; }  // empty: none is known yet
-  // Records that the call ends with this error, and returns it as the contract tells it.
+  const std::string& model() const { return record_.model; }  // empty: not known yet
+  // Records the error as the call's result, and returns it as a google.rpc.Status.
   google::rpc::Status Fail(const absl::Status& status);
-  // The same for gRPC.
+  // The same as a grpc::Status.
   grpc::Status FailCall(const absl::Status& status);
-  // The client has gone: what is ready, or will be, does not reach it. Any thread, before Done.
+  // The client has gone, so no answer reaches it. Any thread, before Done.
   void SetUnsent() { unsent_ = true; }
   bool is_unsent() const { return unsent_; }
-  // It has ended because there is too much of something.
+  // The call failed with RESOURCE_EXHAUSTED.
   bool is_refused() const { return record_.code == absl::StatusCode::kResourceExhausted; }
   void SetAnswer(const Timing& timing, const Usage& usage) {
     record_.timing = timing;
     record_.usage = usage;
   }
   void SetRequestBytes(size_t bytes) { record_.request_bytes = static_cast<int64_t>(bytes); }
-  // Before the call keeps so many bytes of its `what`, "request" or "answer", until it is over:
-  // RESOURCE_EXHAUSTED when calls keep too many together.
+  // Counts `bytes` of the call's `what` ("request" or "answer") until Done. Call before they are
+  // allocated. RESOURCE_EXHAUSTED when calls hold too many bytes together.
   absl::Status Hold(std::string_view what, int64_t bytes);
-  // Of one request of a stream: room for its answer is asked for before it is computed, unless
-  // `given` is that room already.
+  // For one request of a stream: its answer must have room in `room` before it is computed.
+  // `given`: a reservation already made, or null.
   void UseRoom(AnswerRoom& room, AnswerRoom::PlacePtr given) {
     room_ = &room;
     place_ = std::move(given);
   }
-  // Room for an answer of at most so many bytes; null: it needs none. CANCELLED when there
-  // is none: the request is to be taken later, when there is room for wanted_bytes().
+  // Reserves room for an answer of at most `bytes`. Null when it needs none. CANCELLED when there
+  // is no room: the request is to be taken again when there is room for wanted_bytes().
   absl::StatusOr<AnswerRoom::PlacePtr> TakeRoom(int64_t bytes);
-  int64_t wanted_bytes() const { return wanted_bytes_; }  // 0: none were refused
-  // What it keeps is about to be sent as its answer, all of it: the call is cancelled when its
-  // client takes too long to read that.
+  int64_t wanted_bytes() const { return wanted_bytes_; }  // 0: TakeRoom was not refused
+  // Call before all held bytes are sent as the answer. Cancels the call if its client takes too
+  // long to read them.
   void EndIfUnread();
-  // So many bytes more are sent.
+  // Counts `bytes` as sent.
   void AddAnswerBytes(int64_t bytes) { record_.answer_bytes += bytes; }
   void SetCaller(const Caller& caller);
-  // The same; who calls from where, and in which trace, the caller does not know any more.
+  // The same, but moves `peer` and `trace` out of `caller`.
   void TakeCaller(Caller& caller);
-  // The call is over: gives its place back, records it and logs it.
+  // Ends the call: frees its slots and bytes, and records it in metrics, log and spans.
   void Done();
 
  private:
@@ -176,7 +178,7 @@ class CallState {
   AnswerRoom* room_ = nullptr;
   AnswerRoom::PlacePtr place_;
   int64_t wanted_bytes_ = 0;
-  const grpc::CallbackServerContext* context_ = nullptr;  // null: of another protocol, or not known
+  const grpc::CallbackServerContext* context_ = nullptr;  // null: another protocol, or not set
   std::atomic<bool> unsent_{false};
 };
 

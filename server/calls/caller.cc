@@ -8,7 +8,7 @@ namespace beamline {
 namespace {
 
 constexpr char kClientKey[] = "x-client-id";
-constexpr size_t kMostClientBytes = 256;  // a longer name is cut
+constexpr size_t kMostClientBytes = 256;  // longer names are cut
 constexpr int64_t kFarthestHours = int64_t{100} * 365 * 24;
 
 // "ipv4:10.0.0.7:41234" and "ipv6:%5B::1%5D:41234" without the port; "unix:..." as it is.
@@ -44,7 +44,7 @@ Caller CallerOf(const grpc::CallbackServerContext& context, const std::string& i
     name = std::string_view(named->second.data(), named->second.size());
   }
   std::string peer = context.peer();
-  // Who has a name is not known by his host.
+  // A named caller's host is not needed.
   const std::string host = identity.empty() && !name.has_value() ? HostOf(peer) : std::string();
   Caller caller = MakeCaller(DeadlineOf(context.raw_deadline()), identity, name, host);
   caller.peer = std::move(peer);

@@ -6,11 +6,11 @@
 namespace beamline {
 namespace {
 
-// RFC 9113, 4.1 and 4.2: each frame has a head, and as many bytes at most as clients send unasked.
+// RFC 9113, 4.1 and 4.2: size of a frame's header, and the default maximum of its payload.
 constexpr int64_t kFrameHead = 9;
 constexpr int64_t kFrameBytes = 16384;
 constexpr int64_t kMessageHead = 5;
-// Samples that are closer than this replace each other.
+// A sample closer than this to the last but one replaces the last.
 constexpr std::chrono::milliseconds kSpacing{200};
 constexpr std::chrono::seconds kMemory{12};
 

@@ -1,10 +1,10 @@
-// What a connection keeps of messages that are not whole: what has come by it, less the messages
-// that were whole, less what is no message (HTTP/2's headers and the like).
+// Estimates the bytes of incomplete messages of a connection: bytes received, less complete
+// messages, less bytes that belong to no message (HTTP/2 headers and the like).
 //
-// gRPC tells of whole messages alone, the system how much has come (received_bytes.h). What is no
-// message is estimated from below: messages that are not whole can keep no more than has come since
-// the first of them was begun. So the estimate of what they keep is never too low, and is right
-// again whenever none is left, or the oldest of them is young.
+// gRPC reports complete messages only. The system reports how much was received (received_bytes.h).
+// The bytes of no message are estimated from below: incomplete messages keep at most what came
+// since the first of them began. So the estimate of the kept bytes is never too low. It is exact
+// again whenever no message is incomplete, and nearly so when the oldest of them is young.
 #pragma once
 
 #include <chrono>
@@ -19,18 +19,18 @@ namespace beamline {
 // Not thread safe.
 class ConnectionBytes {
  public:
-  // A message of this size is whole.
+  // Counts a complete message of this size.
   void Deliver(int64_t bytes);
-  // So much has been received, ever. `oldest`: when the read began that has waited the longest;
-  // none: no message is being read. Returns whether nothing has come since the sample before.
+  // `received`: bytes received since the connection began. `oldest`: start of the oldest pending
+  // read; none if no read is pending. Returns true if nothing came since the previous sample.
   bool Sample(int64_t received, Clock::time_point now, std::optional<Clock::time_point> oldest);
-  // What the whole messages have taken, estimated: another value whenever one is delivered.
+  // Estimated wire bytes of all complete messages. Changes with every Deliver.
   int64_t delivered() const { return delivered_; }
-  // Messages that are not whole keep no more than this, as far as the last sample shows.
+  // Upper bound of the bytes of incomplete messages, as of the last sample.
   int64_t kept() const;
-  // At most as much has come since `since`; INT64_MAX: that is not known any more.
+  // Upper bound of the bytes received since `since`. INT64_MAX when that is no longer known.
   int64_t ReceivedSince(Clock::time_point since) const;
-  // All messages have been given up whose reading began before `since`.
+  // All messages whose read began before `since` have been given up.
   void GiveUpBefore(Clock::time_point since);
   std::optional<Clock::time_point> last_sample() const;
 
@@ -44,8 +44,8 @@ class ConnectionBytes {
 
   int64_t received_ = 0;
   int64_t delivered_ = 0;
-  int64_t base_ = 0;          // of net(): what is no message that is being read
-  std::deque<Past> samples_;  // of some seconds; the last one may be replaced by a later one
+  int64_t base_ = 0;          // the part of net() that belongs to no pending message
+  std::deque<Past> samples_;  // of the last seconds; the newest may be replaced by the next
 };
 
 }  // namespace beamline

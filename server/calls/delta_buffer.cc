@@ -7,7 +7,7 @@
 namespace beamline {
 namespace {
 
-// Upper bounds of what ids and log-probabilities take on the wire.
+// Upper bounds of the wire bytes of an id and of a log-probability.
 constexpr size_t kIdBytes = 5;
 constexpr size_t kLogprobBytes = 16;
 

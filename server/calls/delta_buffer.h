@@ -1,6 +1,7 @@
-// What a stream has still to write. While a write is in flight, what arrives is merged by sequence:
-// a slow reader gets fewer, larger messages and loses nothing, and what waits for it is never more
-// than its own request's answer. Messages stay far below the 4 MiB that clients accept by default.
+// Deltas that a stream has still to write. While a write is in flight, new deltas are merged by
+// sequence. So a slow reader gets fewer, larger messages and loses nothing, and the buffer is
+// bounded by the request's own answer. Messages stay far below the 4 MiB that clients accept by
+// default.
 #pragma once
 
 #include <algorithm>
@@ -15,15 +16,15 @@ namespace beamline {
 // Not thread safe.
 class DeltaBuffer {
  public:
-  // About the most bytes of a message, which are at most half of what can be sent. A single delta
-  // may be larger.
+  // Approximate limit of a message's bytes, at most half of the send limit. A single delta may be
+  // larger.
   static constexpr size_t kMaxMessageBytes = 256 << 10;
   explicit DeltaBuffer(size_t max_send_bytes = 2 * kMaxMessageBytes)
       : max_message_bytes_(std::min(kMaxMessageBytes, max_send_bytes / 2)) {}
 
   void Add(GenerateDelta delta);
   bool empty() const { return waiting_.empty(); }
-  // The next message: at most one delta per sequence, in the order of their arrival.
+  // The next message: at most one delta per sequence, in order of arrival.
   std::vector<GenerateDelta> Take();
 
  private:

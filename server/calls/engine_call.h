@@ -1,4 +1,4 @@
-// A unary call that is one request to the engine: Generate, Encode, Score.
+// A unary call that makes one request to the engine: Generate, Encode, Score and the like.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ class EngineCall final : public UnaryCall {
  public:
   using UnaryCall::UnaryCall;
 
-  // To be called once, within the service's method.
+  // Call once, within the service's method.
   void Start(Caller caller, const grpc::ByteBuffer& buffer) {
     state().TakeCaller(caller);
     const absl::Status status = Submit(caller, buffer);
@@ -41,11 +41,12 @@ class EngineCall final : public UnaryCall {
   using Response = typename Method::Response;
   using Result = typename Method::Result;
 
-  // A brief message with all that it holds lies in one, on the stack.
+  // Stack memory for the arena of a small message.
   struct alignas(8) Block : std::array<char, 1024> {};
-  static constexpr size_t kMostBytesOnArena = 1024;  // of a request
+  static constexpr size_t kMostBytesOnArena = 1024;  // of a serialized request
 
-  // A part of the call, which the engine may point to for longer: it calls nothing behind OnFinish.
+  // A member of the call. The engine may keep its pointer for longer, but calls nothing after
+  // OnFinish.
   class Sink final : public Method::Sink {
    public:
     explicit Sink(EngineCall& call) : call_(call) {}
@@ -66,13 +67,13 @@ class EngineCall final : public UnaryCall {
     BEAMLINE_RETURN_IF_ERROR(state().Admit(buffer));
     Block block;
     Arena arena(block.data(), block.size());
-    // An arena keeps what a growing list leaves behind.
+    // A list that grows leaves its old memory in an arena, so large messages use none.
     const bool is_brief = buffer.Length() <= kMostBytesOnArena;
     std::optional<Request> large;
     Request& message = is_brief ? *Arena::CreateMessage<Request>(&arena) : large.emplace();
     BEAMLINE_RETURN_IF_ERROR(state().ParseOnly(buffer, message));
     if constexpr (requires { message.request_id(); }) {
-      // The model is recorded where it is resolved, the others' here.
+      // The request_id is recorded here, the model where it is resolved.
       state().SetRequestId(message.request_id());
       const absl::Status submitted = Submit(caller, message);
       if (!submitted.ok() && state().model().empty()) state().Describe(message);
@@ -86,11 +87,11 @@ class EngineCall final : public UnaryCall {
   absl::Status Submit(const Caller& caller, const Request& message) {
     std::shared_ptr<Sink> sink;
     if constexpr (std::is_base_of_v<GenerateSink, Sink>) {
-      sink = std::make_shared<Sink>(*this);  // may be asked whether it wants deltas behind its end
+      sink = std::make_shared<Sink>(*this);  // the engine may call wants_deltas() after OnFinish
     } else {
-      sink = {std::shared_ptr<Sink>(), &sink_};  // owns nothing
+      sink = {std::shared_ptr<Sink>(), &sink_};  // no ownership
     }
-    // OnCancel is not called before the service's method has returned, so it sees the handle.
+    // OnCancel is not called before the service's method has returned, so it sees handle_.
     BEAMLINE_ASSIGN_OR_RETURN(handle_,
                               Method::Submit(state(), message, caller, std::move(sink), answer_));
     return absl::OkStatus();

@@ -1,5 +1,4 @@
-// A call that ends at once with an error: RPCs that this server does not have, or not for this
-// caller.
+// A call that ends at once with an error: the RPC is not implemented, or the caller may not use it.
 #pragma once
 
 #include "grpcpp/support/byte_buffer.h"

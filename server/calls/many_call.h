@@ -1,4 +1,5 @@
-// GenerateMany and EncodeMany: requests to the engine as they come, answers as they finish.
+// GenerateMany and EncodeMany: sends requests to the engine as they arrive, and answers as they
+// finish.
 #pragma once
 
 #include <memory>
@@ -42,7 +43,7 @@ class ManyCall final : public ManyStream {
   };
   using ItemPtr = std::shared_ptr<Item>;
 
-  // Lives as long as the engine keeps it; touches the stream only until OnFinish.
+  // The engine owns it. It uses the stream only until OnFinish.
   class Sink final : public Method::Sink {
    public:
     Sink(ManyCall& call, ItemPtr item) : call_(call), item_(std::move(item)) {}
@@ -96,7 +97,7 @@ class ManyCall final : public ManyStream {
                       "another one");
   }
 
-  // The request may have ended meanwhile: cancelling it does nothing then.
+  // The request may have ended already. Cancelling it does nothing then.
   void Keep(Item& item, std::shared_ptr<RequestHandle> handle) {
     bool cancel = false;
     {
@@ -135,7 +136,7 @@ class ManyCall final : public ManyStream {
     Envelope envelope;
     envelope.set_request_id(item.id);
     *envelope.mutable_error() = item.state->Fail(status);
-    // Possible where max_send_bytes is small, or with an id that is refused for its length.
+    // Happens with a small max_send_bytes, or with an id that is refused for its length.
     const auto too_large = [&] {
       return static_cast<int64_t>(envelope.ByteSizeLong()) > max_send_bytes();
     };
@@ -144,7 +145,7 @@ class ManyCall final : public ManyStream {
     Send(item, envelope);
   }
 
-  // The id is free again from now on: the client may use it as soon as it has the answer.
+  // Frees the id before the answer is sent: the client may reuse it once it has the answer.
   void Send(Item& item, const Envelope& envelope) {
     FreeId(item);
     item.state->AddAnswerBytes(static_cast<int64_t>(envelope.ByteSizeLong()));

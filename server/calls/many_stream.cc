@@ -21,7 +21,7 @@ void ManyStream::OnReadDone(bool ok) {
     std::lock_guard lock(mutex_);
     is_late_ = is_late_ || is_late;
     if (!ok || is_late) reads_done_ = true;
-    // It is whole after all, and is not taken: the stream says so.
+    // The message is complete, but too late. It is not taken, and the stream ends with the error.
     if (ok && is_late && !error_.has_value()) {
       error_ = LateMessage(*services_.messages, MessageBudget::Late::kTooMuch);
     }
@@ -30,7 +30,7 @@ void ManyStream::OnReadDone(bool ok) {
     if (take) ++outstanding_;
     any_taken_ = any_taken_ || take;
   }
-  // reading_ stays set meanwhile: the stream cannot finish.
+  // reading_ stays set meanwhile, so that the stream cannot finish.
   if (take) Take(in_);
   EndTake();
 }
@@ -40,7 +40,7 @@ void ManyStream::EndTake() {
   place_.reset();
   is_later_ = later_bytes_ > 0;
   if (is_later_) {
-    ++starting_reads_;  // the stream does not finish meanwhile
+    ++starting_reads_;  // keeps the stream from finishing meanwhile
     lock.unlock();
     services_.room->Wait(this, later_client_, std::exchange(later_bytes_, 0), [this](auto place) {
       services_.writers.Post([this, place = std::move(place)] { TakeNow(place); });
@@ -81,7 +81,7 @@ void ManyStream::TakeNow(AnswerRoom::PlacePtr place) {
 
 void ManyStream::DropLater() {
   if (!is_later_ || (!broken_ && !error_.has_value())) return;
-  if (!services_.room->Forget(this)) return;  // TakeNow is on its way
+  if (!services_.room->Forget(this)) return;  // TakeNow is about to be called
   is_later_ = false;
   reading_ = false;
   --outstanding_;
@@ -120,7 +120,7 @@ void ManyStream::AnswerInOrder(uint64_t index, grpc::ByteBuffer answer,
     }
   }
   if (ends) {
-    // Held until Advance, so that the stream does not end meanwhile.
+    // Keeps the stream from finishing until Advance.
     ++outstanding_;
     lock.unlock();
     CancelAll();
@@ -165,8 +165,8 @@ void ManyStream::OnLate(MessageBudget::Late why) {
   if (!error_.has_value()) error_ = LateMessage(*services_.messages, why);
   const bool is_busy = outstanding_ > 0 || writing_;
   if (is_busy && !finished_) {
-    // What has come of the message is kept until the call ends, so nothing is waited for.
-    ++outstanding_;  // the stream does not finish meanwhile
+    // gRPC keeps the incomplete message until the call ends, so the call is cancelled at once.
+    ++outstanding_;  // keeps the stream from finishing meanwhile
     lock.unlock();
     context_->TryCancel();
     lock.lock();
@@ -178,7 +178,7 @@ void ManyStream::OnLate(MessageBudget::Late why) {
 void ManyStream::OnDone() {
   {
     std::lock_guard lock(mutex_);
-    // A stream that broke may have brought a message that is too large. gRPC refuses it without
+    // A stream that broke may have received a message that is too large. gRPC refuses it without
     // telling this reactor.
     if (!any_taken_ && !broken_ && !error_.has_value()) whole_.Done();
     done_ = true;
@@ -237,7 +237,7 @@ void ManyStream::Advance(std::unique_lock<std::mutex> lock) {
   reading_ = reading_ || read;
   if (read) ++starting_reads_;
   writing_ = writing_ || write;
-  // A read that is in flight at an error ends with the call.
+  // A read in flight at an error ends with the call.
   const bool finish = !finished_ && (!reading_ || error_.has_value()) && starting_reads_ == 0 &&
                       !writing_ && outstanding_ == 0;
   finished_ = finished_ || finish;
@@ -247,9 +247,9 @@ void ManyStream::Advance(std::unique_lock<std::mutex> lock) {
   const std::vector<std::function<void()>> written = std::move(written_);
   written_.clear();
   lock.unlock();
-  for (const auto& call : written) call();  // their requests keep the stream
-  // The stream lives until the last operation's reaction, so that nothing is touched after the last
-  // one is started, unless it is a read: nobody finishes meanwhile.
+  for (const auto& call : written) call();  // their requests keep the stream alive
+  // The stream lives until the reaction to its last operation. So nothing is used after the last
+  // operation starts, except for a read: starting_reads_ keeps the stream from finishing.
   if (finish) return Finish(status);
   if (read) {
     services_.messages->EnterStream(*this, message_client_, connection_);

@@ -1,13 +1,14 @@
-// The reactor of a stream of requests and answers: what GenerateMany, EncodeMany and the streams of
-// other protocols have in common, without their messages (many_call.h, server/protocols/).
+// Reactor of a bidirectional stream of requests and answers. GenerateMany, EncodeMany and the
+// streams of other protocols share it; they add their messages (many_call.h, server/protocols/).
 //
-// At most one read and one write are in flight. Reading stops while `max_outstanding` requests have
-// no written answer, some MiB of answers wait, or there is no room for what the next answer will
-// take (answer_room.h), so a client that sends without reading fills its
-// own connection and nothing else. A stream whose client keeps too much of messages that are not
-// whole ends (message_budget.h). The call ends when the client has sent its last request and
-// every answer is written, or, once the client takes no more, when every request that runs has
-// ended.
+// At most one read and one write are in flight. The stream stops reading in three cases:
+// `max_outstanding` requests have no written answer, kMostWaitingBytes of answers wait, or there is
+// no room for the next answer (answer_room.h). So a client that sends without reading fills its own
+// connection only. The stream ends if its client keeps too many bytes of incomplete messages
+// (message_budget.h).
+//
+// The call ends when the client has sent its last request and every answer is written. If the
+// client has gone, it ends when all running requests have ended.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,7 @@ class ManyStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBu
                    public MessageBudget::Entry {
  public:
   ManyStream(ServiceContext& services, Rpc rpc) : services_(services), whole_(services, rpc) {}
-  // Begins to read; to be called once, within the service's method. `identity`: of the caller.
+  // Starts to read. Call once, within the service's method. `identity`: the caller's.
   void Start(grpc::CallbackServerContext& context, const std::string& identity);
 
   void OnReadDone(bool ok) override;
@@ -43,55 +44,57 @@ class ManyStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   ~ManyStream() override = default;
 
   ServiceContext& services() { return services_; }
-  // A request has come. It is owed one call of Answer or AnswerInOrder: at once, or later from any
-  // thread. Requests are taken one at a time.
+  // Called with each request. The subclass must call Answer or AnswerInOrder once for it, now or
+  // later, on any thread. Only one Take runs at a time.
   virtual void Take(const grpc::ByteBuffer& request) = 0;
-  // To be called within Take of each request, before it is submitted.
+  // Call within Take for each request, before it is submitted.
   void UseRoom(CallState& state);
-  // Within Take, of a request that was not submitted. Whether that was for want of room for its
-  // answer: it is taken again when there is room. Nothing may be left of it.
+  // Call within Take for a request that was not submitted. True if its answer had no room: Take is
+  // called with it again when there is room. The subclass must drop all its state then.
   bool IsTakenLater(const CallState& state);
-  // Ends what runs as soon as possible. May be called more than once, also while Take runs.
+  // Cancels all running requests. May be called more than once, also while Take runs.
   virtual void CancelAll() = 0;
-  // Any thread. The request that `state` counts is over when its answer is written. The stream must
-  // not be touched after it on behalf of that request.
+  // Any thread. Writes the answer, then ends `state`. The subclass must not use the stream for that
+  // request afterwards.
   void Answer(grpc::ByteBuffer answer, std::unique_ptr<CallState> state);
-  // The same, behind the answers to all requests of a lower `index`, of which the first is 0. A
-  // stream has either kind. With `error` there is no answer: the stream ends with it, requests
-  // behind it are cancelled, and what is answered to them is dropped.
+  // The same, but writes answers in the order of `index`, which starts at 0. A stream uses either
+  // Answer or AnswerInOrder. With `error` no answer is written: the stream ends with it, later
+  // requests are cancelled, and their answers are dropped.
   void AnswerInOrder(uint64_t index, grpc::ByteBuffer answer, std::unique_ptr<CallState> state,
                      std::optional<grpc::Status> error = std::nullopt);
-  // Any thread. Writes a part of a request's answer, which Answer ends later; `written` is called
-  // once it is written or dropped, must not wait, and keeps what it touches.
+  // Any thread. Writes a part of an answer; Answer writes the end later. `written` is called once
+  // the part is written or dropped. It must not block, and must own what it uses.
   void AnswerPart(grpc::ByteBuffer part, std::function<void()> written);
 
  private:
-  void OnPlace() override {}  // streams have none
+  void OnPlace() override {}  // streams have no slots
   void OnLate(MessageBudget::Late why) override;
 
-  // As many bytes of answers wait for the client, and it reads no further.
+  // The stream stops reading while this many bytes of answers wait.
   static constexpr size_t kMostWaitingBytes = 4 << 20;
 
   struct Waiting {
     grpc::ByteBuffer answer;
     std::unique_ptr<CallState> state;  // null: a part
-    std::function<void()> written;     // of a part
+    std::function<void()> written;     // for a part
     std::optional<grpc::Status> error;
-    size_t bytes = 0;  // of the answer
+    size_t bytes = 0;  // of `answer`
   };
 
-  // Take has returned.
+  // Call after Take has returned.
   void EndTake();
-  // There is room for the answer to the request that waits for it.
+  // Takes the request that waits for room, which there is now.
   void TakeNow(AnswerRoom::PlacePtr place);
-  // Starts what can be started now, and finishes when nothing is left. `this` may be gone after it.
+  // Starts every operation that can start, and finishes when nothing is left. `this` may be deleted
+  // after it.
   void Advance(std::unique_lock<std::mutex> lock);
   // REQUIRE mutex_.
   void PutBack(Waiting waiting);
-  // Before its answer is written. A large one keeps its place until then: nothing ends a stream
-  // that is read slowly, so that its bytes are not held as those of unary calls.
-  // Drops the request that waits for room, if the stream takes no more.
+  // Drops the request that waits for room, if the stream takes no more requests.
   void DropLater();
+  // Frees the slot of the front request before its small answer is written. A large answer keeps
+  // its slot until it is written. Nothing ends a stream that is read slowly, so its bytes are not
+  // held as those of unary calls.
   void GivePlaceOfFront();
   void DropFront();
   void Drop(Waiting waiting);
@@ -101,32 +104,33 @@ class ManyStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   grpc::CallbackServerContext* context_ = nullptr;
   std::string message_client_;
   std::string connection_;
-  CallState whole_;      // counts a stream that ended in order without a request as one call
-  grpc::ByteBuffer in_;  // the read in flight
-  // Of whoever takes a request, one at a time:
-  AnswerRoom::PlacePtr place_;  // of the request that is taken again
-  std::string later_client_;    // of the request that found no room,
-  int64_t later_bytes_ = 0;     // and what its answer takes
+  CallState whole_;      // records a stream that ended normally without a request, as one call
+  grpc::ByteBuffer in_;  // buffer of the read in flight
+  // Used by the thread in Take only:
+  AnswerRoom::PlacePtr place_;  // reservation for the request that is taken again
+  std::string later_client_;    // of the request that found no room
+  int64_t later_bytes_ = 0;     // size of its answer
 
   std::mutex mutex_;  // guards all below
-  // Answers to write; the first is the write in flight while writing_.
+  // Answers to write. The first is in flight while writing_.
   std::deque<Waiting> waiting_;
   size_t waiting_bytes_ = 0;
-  std::map<uint64_t, Waiting> early_;  // until their turn, by index
+  std::map<uint64_t, Waiting> early_;  // answers out of order, by index
   uint64_t next_index_ = 0;
-  std::vector<std::function<void()>> written_;  // to be called
+  std::vector<std::function<void()>> written_;  // callbacks to run
   int32_t outstanding_ = 0;                     // requests taken whose answers are not written
   bool any_taken_ = false;
-  bool reading_ = false;    // a read is in flight, or its request is being taken or waits for room
-  bool is_later_ = false;   // the request waits for room
-  int starting_reads_ = 0;  // threads that are about to put a read in flight
+  bool reading_ = false;    // a read is in flight, or its request is in Take or waits for room
+  bool is_later_ = false;   // a request waits for room
+  int starting_reads_ = 0;  // threads that are about to start a read
   bool writing_ = false;
   bool reads_done_ = false;
-  bool broken_ = false;  // the client takes no more
+  bool broken_ = false;  // the client has gone
   bool finished_ = false;
-  // OnLate is called, or is about to be: whichever comes last of it and OnDone deletes the stream.
+  // OnLate was called or is about to be. The later of OnLate and OnDone deletes the stream.
   bool is_late_ = false, late_is_over_ = false, done_ = false;
-  std::optional<grpc::Status> error_;  // the stream ends with it when all before it is written
+  // the stream ends with it once all earlier answers are written
+  std::optional<grpc::Status> error_;
 };
 
 }  // namespace beamline

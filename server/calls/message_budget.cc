@@ -11,21 +11,22 @@ namespace beamline {
 namespace {
 
 constexpr int64_t kFewestPlaces = 32;
-// For connections that have none, so many times the usual places. Their time is short: what they
-// take is bounded by what the network brings in that.
+// Extra slots, as a multiple of the usual ones, for connections that have none. Their time is
+// short, so the network's bandwidth bounds their memory.
 constexpr int64_t kExtraPlaces = 16;
-// How often the thread looks at what connections keep: as much comes in between at most beyond what
-// may be kept. Nothing wakes it for each call.
+// Interval of the thread's checks. The limit may be exceeded by what is received within it. No call
+// wakes the thread.
 constexpr std::chrono::milliseconds kLongestPause{100};
-// A connection without a read is forgotten after this.
+// A connection without a read is forgotten after this time.
 constexpr std::chrono::seconds kForget{5};
-// How often a connection is looked at whose reads are all young.
+// Sample interval of a connection whose reads are all young.
 constexpr std::chrono::seconds kRareSample{1};
-// So many connections that bring nothing are looked at each time; of more, each more rarely.
+// Limit of quiet connections sampled per round. If there are more, each is sampled more rarely.
 constexpr size_t kQuietInARound = 1000;
-// A message of the largest size, twice for each client, must have room.
+// The budget must have room for this many messages of the largest size: two for each of two
+// clients.
 constexpr int64_t kFewestMessages = 4;
-// Where too much is kept, this number of quarters of the limit is left.
+// Above the limit, reads are ended until this many quarters of it are left.
 constexpr int64_t kQuartersLeft = 3;
 
 }  // namespace
@@ -73,7 +74,7 @@ void MessageBudget::Begin(Entry& entry, const std::string& client, const std::st
     try {
       thread_ = std::thread([this] { Run(); });
     } catch (const std::system_error&) {
-      // The system has no thread left: the next call tries again, and what is late ends later.
+      // The system has no thread left. The next call tries again. Late calls end later.
     }
   }
   const auto now = Clock::now();
@@ -121,7 +122,7 @@ std::vector<MessageBudget::Look> MessageBudget::FindUnseen(Clock::time_point now
                     .last = last.value_or(Clock::time_point::min()),
                     .delivered = connection.bytes.delivered()});
   }
-  // Of many quiet ones those that were seen the longest ago; all of them when one has woken.
+  // Of many quiet connections, samples those not sampled for longest; all of them if one has woken.
   if (!has_woken_ && quiet.size() > kQuietInARound) {
     std::ranges::nth_element(quiet, quiet.begin() + kQuietInARound, {}, &Look::last);
     quiet.resize(kQuietInARound);
@@ -133,21 +134,23 @@ std::vector<MessageBudget::Look> MessageBudget::FindUnseen(Clock::time_point now
 void MessageBudget::SampleAll(std::unique_lock<std::mutex>& lock, Clock::time_point now) {
   std::vector<Look> looks = FindUnseen(now);
   if (looks.empty()) return;
-  lock.unlock();  // the system is asked for each
+  lock.unlock();  // a system call for each
   for (Look& look : looks) look.received = options_.received(look.connection);
   lock.lock();
   has_woken_ = false;
-  // A sample that is later than its look counts rather too much as kept than too little.
+  // A sample later than its measurement overestimates the kept bytes, and never underestimates
+  // them.
   const auto seen = Clock::now();
   for (const Look& look : looks) {
     const auto found = connections_.find(look.connection);
     if (found == connections_.end()) continue;
     Connection& connection = found->second;
-    if (connection.bytes.last_sample().value_or(now) > now) continue;  // by a call that has begun
+    // sampled by a call that has started
+    if (connection.bytes.last_sample().value_or(now) > now) continue;
     const bool was_quiet = connection.is_quiet;
     if (connection.bytes.delivered() == look.delivered) {
       NoteReceived(connection, look.received, seen);
-    } else {  // of a message that is whole by now the look may have missed the end
+    } else {  // a message has become complete, and the measurement may have missed its end
       Sample(look.connection, connection, seen);
     }
     has_woken_ = has_woken_ || (was_quiet && !connection.is_quiet);
@@ -181,7 +184,7 @@ void MessageBudget::TellPlaced(const Placed& placed) {
   if (placed.empty()) return;
   for (const auto& [entry, number] : placed) entry->OnPlace();
   std::lock_guard lock(mutex_);
-  for (const auto& [entry, number] : placed) {  // some of which are gone
+  for (const auto& [entry, number] : placed) {  // some may be gone
     const auto found = placing_.find(entry);
     if (found != placing_.end() && found->second == number) placing_.erase(found);
   }
@@ -287,7 +290,7 @@ void MessageBudget::FindTooMuch(Clock::time_point now, Ending& ending) {
     ++it;
   }
   stats_.bytes = kept;
-  // First of clients that have more than their half, then of those that have the most.
+  // First the clients above their half, then the largest ones.
   std::vector<Use*> most;
   for (auto& [name, use] : clients) most.push_back(&use);
   std::ranges::sort(most, std::greater<>(), [](const Use* use) { return use->kept; });
@@ -308,7 +311,7 @@ void MessageBudget::FindTooMuch(Clock::time_point now, Ending& ending) {
 
 void MessageBudget::EndReads(Connection& connection, int64_t most, Clock::time_point now,
                              Ending& ending) {
-  // Those that have begun lately stay where no more has come since than may be kept.
+  // A recent read stays if no more was received since its start than may be kept.
   Clock::time_point since = now;
   for (const int age_ms : {8000, 4000, 2000, 1000, 500}) {
     const std::chrono::milliseconds age(age_ms);

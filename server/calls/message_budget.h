@@ -1,11 +1,10 @@
-// The requests of calls that have begun and are not whole yet. gRPC keeps what has come of a
-// message until it is whole, also of one that is larger than any may be, and does not tell how much
-// that is. Two things bound it:
-// - A call with one request is read once there is a place for it. What its client sends before that
-//   stays in its own connection, but for the first bytes (HTTP/2's flow control).
-// - What a connection keeps of messages that are not whole is estimated (connection_bytes.h). Where
-//   that is too much of one client, or in all, reads end that have waited the longest: those of
-//   streams of requests too, which read all the time and have no place.
+// Bounds the memory of incomplete requests. gRPC keeps a message until it is complete, also one
+// that is larger than allowed, and does not tell its size so far. Two limits:
+// - A call with one request is read once it has a slot. What its client sends before stays in the
+//   client's connection, except for the first bytes (HTTP/2 flow control).
+// - The bytes of incomplete messages are estimated per connection (connection_bytes.h). When one
+//   client, or all together, keep too many, the oldest reads are ended. This includes streams of
+//   requests, which read all the time and have no slots.
 #pragma once
 
 #include <chrono>
@@ -32,63 +31,66 @@ namespace beamline {
 class MessageBudget {
  public:
   struct Options {
-    // That all messages keep together before reads end; half of it for one client. Two thirds of it
-    // are places.
+    // Limit of the bytes of all incomplete messages. At the limit reads are ended. One client gets
+    // at most half. Two thirds of it are divided into slots.
     int64_t bytes = int64_t{384} << 20;
-    int64_t message_bytes = 4 << 20;  // of one, at most
-    // From a call's begin, or from its place where it waited for one, until its message is whole.
+    int64_t message_bytes = 4 << 20;  // largest message
+    // Time for a message to be complete. Counts from the start of the call, or from its slot if it
+    // waited for one.
     std::chrono::milliseconds time{60'000};
-    // The same of one with an extra place.
+    // The same for a call with an extra slot.
     std::chrono::milliseconds extra_time{10'000};
-    // What has been received of a connection by now, as received_bytes.h says; null: none is known.
+    // Bytes received so far on a connection (received_bytes.h). Null: not known.
     std::function<std::optional<int64_t>(const std::string& connection)> received;
   };
-  // Why a call ends.
+  // The reason why a call is ended.
   enum class Late : uint8_t {
-    kNoPlace,   // its time is over before it had a place
-    kNotWhole,  // its time is over while its message was being read
-    kTooMuch    // its client keeps too much of messages that are not whole
+    kNoPlace,   // its time ended before it had a slot
+    kNotWhole,  // its time ended during the read
+    kTooMuch    // its client keeps too many bytes of incomplete messages
   };
-  // `stats` outlives it.
+  // `stats` outlives the budget.
   MessageBudget(const Options& options, MessageStats& stats);
   // REQUIRES: no entry is left.
   ~MessageBudget();
 
-  // A call whose message is to be read, or a stream's read that is in flight.
+  // A call that waits for its slot or reads its message, or a read in flight of a stream.
   class Entry {
    public:
     virtual ~Entry() = default;
-    // There is a place now: the message may be read. Once, on any thread; must not wait. Nothing
-    // ends the call before this is called, but a failed read.
+    // The entry has a slot now: start the read. Called once, on any thread; must not block. The
+    // budget does not end the call before this returns.
     virtual void OnPlace() = 0;
-    // The call is to end. Once, on a thread of the budget's; nothing else is called afterwards.
+    // End the call. Called once, on the budget's thread. Nothing else is called afterwards.
     virtual void OnLate(Late why) = 0;
 
    private:
     friend class MessageBudget;
     std::string client_;
     std::string connection_;
-    Clock::time_point since_;       // its time
-    Clock::time_point read_since_;  // it may have brought something
+    Clock::time_point since_;       // start of its time
+    Clock::time_point read_since_;  // the read may have received bytes since then
     bool is_in_ = false;
     bool has_place_ = false;
-    bool is_extra_ = false;               // the place
-    bool is_stream_ = false;              // has no place, and any time
-    std::list<Entry*>::iterator in_all_;  // unless it is a stream's
+    bool is_extra_ = false;               // it has an extra slot
+    bool is_stream_ = false;              // needs no slot, and has no time limit
+    std::list<Entry*>::iterator in_all_;  // valid unless it is a stream's
     std::list<Entry*>::iterator in_connection_;
-    std::list<Entry*>::iterator in_waiting_;  // unless it has a place
+    std::list<Entry*>::iterator in_waiting_;  // valid until it has a slot
   };
 
-  // At the call's begin. `client`: has half of the places, of which one of its connections leaves
-  // the last to others. A connection without any has an extra place then, while there are some.
-  // True: it has a place at once; else OnPlace comes later.
+  // Call at the start of a call. One client gets at most half of the slots. One of its connections
+  // cannot take the last of these. A connection without a slot gets an extra slot if the usual ones
+  // are taken and extra ones are left. Returns true if the entry has a slot now. Otherwise OnPlace
+  // is called later.
   bool Enter(Entry& entry, const std::string& client, const std::string& connection);
-  // A stream's read begins, which may last as long as it likes.
+  // A stream's read starts. It has no time limit.
   void EnterStream(Entry& entry, const std::string& client, const std::string& connection);
-  // The read is over, with a message of this size; 0: without. False: OnLate has been called,
-  // or is about to be.
+  // The read ended with a message of `bytes`, or without one (0). Returns false if OnLate was
+  // called or is about to be.
   bool Leave(Entry& entry, int64_t bytes);
-  // The call is cancelled. Whether it waited without a place: it is out then, and has no read.
+  // The call is cancelled. Returns true if it waited for a slot: it is removed then, and no read
+  // was started.
   bool Withdraw(Entry& entry);
 
   int64_t num_places() const { return num_places_; }
@@ -98,16 +100,16 @@ class MessageBudget {
 
  private:
   struct Client {
-    ClientCounts places;                               // by connection
-    std::map<std::string, std::list<Entry*>> waiting;  // by connection, the longest first
+    ClientCounts places;                               // slots taken, by connection
+    std::map<std::string, std::list<Entry*>> waiting;  // by connection, oldest first
   };
 
   struct Connection {
     std::string client;
     ConnectionBytes bytes;
-    std::list<Entry*> entries;  // the longest first
+    std::list<Entry*> entries;  // oldest first
     Clock::time_point last_use;
-    bool is_quiet = false;  // nothing had come between the last two looks
+    bool is_quiet = false;  // nothing was received between the last two samples
   };
 
   // REQUIRE mutex_.
@@ -115,7 +117,8 @@ class MessageBudget {
   Place FindPlace(const Entry& entry) const;
   void GivePlace(Entry& entry, Place place);
   void TakeOut(Entry& entry);
-  // Those that wait and find a place now, which they have; with numbers for placing_.
+  // Gives slots to waiting entries as far as there are any. Returns these entries with their
+  // numbers in placing_.
   using Placed = std::vector<std::pair<Entry*, uint64_t>>;
   Placed PlaceWaiting();
 
@@ -124,18 +127,18 @@ class MessageBudget {
   void NoteReceived(Connection& connection, std::optional<int64_t> received, Clock::time_point now);
   struct Look {
     std::string connection;
-    Clock::time_point last;  // look at it
+    Clock::time_point last;  // time of the last sample
     int64_t delivered = 0;
     std::optional<int64_t> received;
   };
-  // Connections with a read that have not been looked at lately.
+  // Connections with pending reads that were not sampled lately.
   std::vector<Look> FindUnseen(Clock::time_point now) const;
-  // Looks at those, meanwhile without `lock`.
+  // Samples them. Unlocks `lock` meanwhile.
   void SampleAll(std::unique_lock<std::mutex>& lock, Clock::time_point now);
-  // Calls that are to end, and are out.
+  // Calls to end, already removed.
   using Ending = std::vector<std::pair<Entry*, Late>>;
   void FindLate(Clock::time_point now, Ending& ending);
-  // Those of connections that keep too much.
+  // Adds the reads of connections that keep too many bytes.
   void FindTooMuch(Clock::time_point now, Ending& ending);
   void EndReads(Connection& connection, int64_t most, Clock::time_point now, Ending& ending);
   std::chrono::milliseconds Pause() const;
@@ -150,20 +153,20 @@ class MessageBudget {
   MessageStats& stats_;
   mutable std::mutex mutex_;
   // All of this is guarded by mutex_.
-  ClientCounts places_;                    // by client, without the extra ones
+  ClientCounts places_;                    // slots by client, without extra ones
   ClientCounts extra_places_;              // by client
-  std::map<std::string, Client> clients_;  // those with an entry
+  std::map<std::string, Client> clients_;  // clients with an entry
   int64_t num_waiting_ = 0;
-  std::list<Entry*> all_;                          // without those of streams
-  std::map<std::string, Connection> connections_;  // those with an entry now, or some time ago
-  // Those whose OnPlace is about to be called; they are not late meanwhile.
+  std::list<Entry*> all_;                          // without streams
+  std::map<std::string, Connection> connections_;  // with an entry now or recently
+  // Entries whose OnPlace is about to be called. They are not ended meanwhile.
   std::map<Entry*, uint64_t> placing_;
   uint64_t next_placing_ = 0;
-  bool has_woken_ = false;  // a connection that had been quiet, as the last looks showed
+  bool has_woken_ = false;  // a connection that was quiet received bytes, as of the last samples
   bool stopping_ = false;
-  bool resting_ = false;  // the thread looks for nothing until it is woken
+  bool resting_ = false;  // the thread sleeps until it is woken
   std::condition_variable changed_;
-  std::thread thread_;  // begins with the first entry
+  std::thread thread_;  // starts with the first entry
 };
 
 }  // namespace beamline

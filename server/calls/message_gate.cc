@@ -13,7 +13,7 @@
 namespace beamline {
 namespace {
 
-// Refuses the call or has it wait for its place.
+// Refuses the call, or enters it into the message budget.
 template <typename Gate, typename Answer>
 grpc::ServerBidiReactor<grpc::ByteBuffer, Answer>* StartGated(ServiceContext& services,
                                                               const MethodAccess& access,
@@ -52,7 +52,7 @@ std::string MessageClient(const grpc::CallbackServerContext& context, const std:
   constexpr std::string_view kBegin = "ipv6:%5B", kEnd = "%5D";
   if (!host.starts_with(kBegin) || !host.ends_with(kEnd)) return host;
   std::string address = host.substr(kBegin.size(), host.size() - kBegin.size() - kEnd.size());
-  address = address.substr(0, address.find('%'));  // without a zone
+  address = address.substr(0, address.find('%'));  // without the zone
   in6_addr bytes;
   if (inet_pton(AF_INET6, address.c_str(), &bytes) != 1) return host;
   if (IN6_IS_ADDR_V4MAPPED(&bytes)) return address;

@@ -1,9 +1,9 @@
-// The reactors of calls with one request, which read it once there is a place for it
-// (message_budget.h), and then are what the service's method makes of the call.
+// Reactors of calls with one request. They read it once the call has a slot (message_budget.h).
+// Then they pass all events to the reactor of the service's method.
 //
-// gRPC reads the request of a unary method before it tells anybody of the call. So these methods
-// are registered as streams of requests, of which they read one: the call is known by its metadata
-// before anything of its request is kept, and one whose caller may not call has none read.
+// gRPC reads the request of a unary method before it reports the call. So these methods are
+// registered as streams of requests, of which they read one. The metadata of a call is then known
+// before any byte of its request is kept. An unauthorized call is refused without reading it.
 #pragma once
 
 #include <atomic>
@@ -22,25 +22,25 @@
 
 namespace beamline {
 
-// Who begins a call, as far as it is not for him to say: the identity, else the peer's address, of
-// IPv6 its first 64 bits.
+// The client that begins a call, from facts that it cannot choose freely: the identity, else the
+// peer's address (IPv6: its first 64 bits).
 std::string MessageClient(const grpc::CallbackServerContext& context, const std::string& identity);
-// RESOURCE_EXHAUSTED of a call that found no place in time, or whose client keeps too much;
-// DEADLINE_EXCEEDED of one whose message was not whole in time.
+// RESOURCE_EXHAUSTED: no slot in time, or the client keeps too many bytes. DEADLINE_EXCEEDED: the
+// message was not complete in time.
 grpc::Status LateMessage(const MessageBudget& budget, MessageBudget::Late why);
 
-// What unary calls and streams of answers have in common. Reactor: the method's; Answer: its
-// messages.
+// Common part of unary calls and server streams. Reactor: the method's reactor type. Answer: its
+// message type.
 template <typename Reactor, typename Answer>
 class MessageGate : public grpc::ServerBidiReactor<grpc::ByteBuffer, Answer>,
                     public MessageBudget::Entry {
  public:
-  // `client`: of MessageClient.
+  // `client`: from MessageClient.
   void EnterBudget(const std::string& client) {
     if (budget_.Enter(*this, client, context_->peer())) this->StartRead(&request_);
   }
 
-  // The request is not valid where none has come.
+  // The request is invalid if none came.
   void OnReadDone(bool) override {
     if (budget_.Leave(*this, static_cast<int64_t>(request_.Length()))) Start();
   }
@@ -59,9 +59,9 @@ class MessageGate : public grpc::ServerBidiReactor<grpc::ByteBuffer, Answer>,
       : budget_(budget), context_(context) {}
   ~MessageGate() override = default;
 
-  // Begins the call as the service's method does.
+  // Calls the service's method.
   virtual Reactor* Begin(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request) = 0;
-  // Gives the reactor what it answers with.
+  // Connects the reactor to the object that it answers through.
   virtual void Bind(Reactor* reactor) = 0;
   Reactor* reactor() const { return reactor_; }
 
@@ -70,10 +70,10 @@ class MessageGate : public grpc::ServerBidiReactor<grpc::ByteBuffer, Answer>,
 
   void OnPlace() final { this->StartRead(&request_); }
   void OnLate(MessageBudget::Late why) final { this->Finish(LateMessage(budget_, why)); }
-  // Nothing of the method's is called before it has returned, as without a gate.
+  // As without a gate, the method's reactor gets no event before the method has returned.
   void Start() {
     reactor_ = Begin(context_, &request_);
-    request_.Clear();  // methods parse it, and keep nothing of it
+    request_.Clear();  // methods parse it and keep nothing of it
     Bind(reactor_);
     if ((state_.fetch_or(kBegun) & kCancelled) != 0) reactor_->OnCancel();
   }
@@ -90,12 +90,12 @@ class UnaryGate final : public MessageGate<grpc::ServerUnaryReactor, grpc::ByteB
  public:
   using Method = std::function<grpc::ServerUnaryReactor*(
       grpc::CallbackServerContext*, const grpc::ByteBuffer*, grpc::ByteBuffer*)>;
-  // `method` lasts as long as the service.
+  // `method` lives as long as the service.
   UnaryGate(MessageBudget& budget, grpc::CallbackServerContext* context, const Method& method)
       : MessageGate(budget, context), method_(method) {}
 
  private:
-  // What the method's reactor takes for the call.
+  // The call object that gRPC's reactor writes to.
   class Call final : public grpc::ServerCallbackUnary {
    public:
     explicit Call(UnaryGate& gate) : gate_(gate) {}
@@ -118,7 +118,7 @@ class UnaryGate final : public MessageGate<grpc::ServerUnaryReactor, grpc::ByteB
     return method_(context, request, &answer_);
   }
   void Bind(grpc::ServerUnaryReactor* reactor) override { call_.BindTo(reactor); }
-  // As UnaryCall's.
+  // As in UnaryCall.
   bool InternalInlineable() override { return true; }
 
   const Method& method_;
@@ -169,11 +169,11 @@ class StreamGate final
   Call call_{*this};
 };
 
-// Who may call a method. Without an RPC a refusal has no line in the log.
+// Access control of a method. Without an RPC a refusal is not logged.
 struct MethodAccess {
   std::optional<Rpc> rpc;
   Right right = Right::kInference;
-  bool is_open = false;  // anybody may, and is asked for nothing
+  bool is_open = false;  // no authentication
 };
 
 // Handlers for grpc::Service::MarkMethodStreamed, which owns them. `services` outlives them.
@@ -182,7 +182,7 @@ grpc::internal::MethodHandler* GatedUnary(ServiceContext& services, const Method
 grpc::internal::MethodHandler* GatedStream(ServiceContext& services, const MethodAccess& access,
                                            StreamGate::Method method);
 
-// The method of a service as GatedUnary takes it.
+// A method of a service, as GatedUnary takes it.
 template <auto kMethod, typename Service>
 UnaryGate::Method BindMethod(Service* service) {
   return [service](grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
@@ -191,7 +191,7 @@ UnaryGate::Method BindMethod(Service* service) {
   };
 }
 
-// The place of a method in its service, as grpc::Service knows it. REQUIRES: there is one.
+// Index of a method in its service, as grpc::Service counts. REQUIRES: it exists.
 int MethodIndex(const google::protobuf::FileDescriptor& file, std::string_view service,
                 std::string_view method);
 

@@ -28,7 +28,7 @@ absl::Status CheckComplete(const GenerateResult& result) {
   return absl::OkStatus();
 }
 
-// What a brief answer has at most: bytes as they lie in memory, and so much for each message in it.
+// Limit of a brief answer: its bytes in memory plus kMessageBytes for each message in it.
 constexpr size_t kMostBriefBytes = 16 << 10;
 constexpr size_t kMessageBytes = 32;
 
@@ -40,7 +40,7 @@ size_t Bytes(const std::vector<PositionLogprobs>& positions) {
   return bytes;
 }
 
-// The model that `message` names, and what a request's answer tells of it.
+// Resolves the model that `message` names, and fills the model and request_id of `answer`.
 template <typename Message>
 absl::StatusOr<ModelDirectory::ModelPtr> ResolveModel(CallState& call, const Message& message,
                                                       ModelDirectory::Use use,
@@ -53,7 +53,7 @@ absl::StatusOr<ModelDirectory::ModelPtr> ResolveModel(CallState& call, const Mes
   return model;
 }
 
-// The engine's request, for the model that `answer` tells.
+// Converts to the engine's request, for the model of `answer`.
 template <typename Message>
 auto Convert(CallState& call, const Message& message, const Caller& caller,
              const AnswerOptions& answer) {
@@ -63,13 +63,13 @@ auto Convert(CallState& call, const Message& message, const Caller& caller,
   request->client = caller.client;
   request->charge = caller.charge != nullptr ? caller.charge : OpenCharge(call.services(), caller);
   if constexpr (requires { request->cache_salt; }) {
-    // A salt that is too long is refused as it is.
+    // A salt that is too long is left as it is, and the engine refuses it.
     if (caller.is_identity && call.services().gate->isolates() &&
         request->cache_salt.size() <= LimitOf("cache_salt").size->max) {
       request->cache_salt = SaltOf(caller.client, request->cache_salt);
     }
   }
-  // One that no request may ask for is refused by the engine.
+  // A priority above the API's own limit is left as it is, and the engine refuses it.
   const int32_t most = call.services().stream_limits.max_priority;
   if (request->priority <= LimitOf("priority").value->max) {
     request->priority = std::min(request->priority, most);
@@ -92,12 +92,12 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> SubmitClassify(CallState& call,
   BEAMLINE_ASSIGN_OR_RETURN(answer.model, ResolveModel(call, message, kUse, answer.answer));
   if (message.has_top()) answer.top = message.top();
   BEAMLINE_ASSIGN_OR_RETURN(auto request, Convert(call, message, caller, answer.answer));
-  request.model = answer.model->versioned_name;  // that whose labels the answer has
+  request.model = answer.model->versioned_name;  // the version whose labels the answer has
   return call.CountRefusal(call.services().engine.Classify(std::move(request), std::move(sink)));
 }
 
-// Of an answer with the vectors of all inputs: at most so many bytes, as far as it can be told
-// before the texts' tokens are known, each of which has a byte at least.
+// Upper bound of the bytes of an answer with all vectors, before texts are tokenized. A token has
+// at least one byte.
 int64_t MostAnswerBytes(const EncodeRequest& request, const ModelInfo& model) {
   constexpr int64_t kSpecialTokens = 8;
   constexpr int64_t kNoLimit = 1 << 30;
@@ -125,7 +125,7 @@ absl::StatusOr<PreparedGenerate> PrepareGenerate(CallState& call,
   BEAMLINE_RETURN_IF_ERROR(
       ResolveModel(call, message, ModelDirectory::Use::kGenerate, prepared.answer).status());
   BEAMLINE_ASSIGN_OR_RETURN(prepared.request, Convert(call, message, caller, prepared.answer));
-  // Temperature 0 draws nothing, so there is no seed to tell.
+  // Temperature 0 samples nothing, so there is no seed to return.
   const v1::Sampling& sampling = message.sampling();
   prepared.answer.sampling =
       message.has_sampling() && !(sampling.has_temperature() && sampling.temperature() == 0);
@@ -243,7 +243,7 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> ClassifyTokensMethod::Submit(
       answer.model,
       ResolveModel(call, message, ModelDirectory::Use::kClassifyTokens, answer.answer));
   BEAMLINE_ASSIGN_OR_RETURN(auto request, Convert(call, message, caller, answer.answer));
-  request.model = answer.model->versioned_name;  // that whose labels the answer has
+  request.model = answer.model->versioned_name;  // the version whose labels the answer has
   BEAMLINE_ASSIGN_OR_RETURN(answer.tokenizer, call.services().engine.FindTokenizer(request.model));
   answer.asked = ToTokenAnswerOptions(message);
   return call.CountRefusal(
@@ -274,7 +274,7 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> FillMaskMethod::Submit(CallState&
   BEAMLINE_ASSIGN_OR_RETURN(
       const auto model, ResolveModel(call, message, ModelDirectory::Use::kFillMask, answer.answer));
   BEAMLINE_ASSIGN_OR_RETURN(auto request, Convert(call, message, caller, answer.answer));
-  request.model = model->versioned_name;  // that whose tokenizer makes the texts
+  request.model = model->versioned_name;  // the version whose tokenizer makes the texts
   BEAMLINE_ASSIGN_OR_RETURN(answer.tokenizer, call.services().engine.FindTokenizer(request.model));
   return call.CountRefusal(call.services().engine.FillMask(std::move(request), std::move(sink)));
 }
@@ -285,7 +285,7 @@ absl::StatusOr<v1::FillMaskResponse> FillMaskMethod::Answer(CallState& call, con
   return ToFillMaskMessage(result, *answer.tokenizer, answer.answer);
 }
 
-// Each token has the whole text beside it.
+// Each token is returned with the whole text.
 bool FillMaskMethod::IsBrief(const Result& result) {
   size_t bytes = 0;
   for (size_t i = 0; i < result.masks.size(); ++i) {

@@ -1,6 +1,6 @@
-// The RPCs that the engine answers, one struct each: their messages, how a request goes to the
-// engine and how its result becomes the answer. A request may come alone (engine_call.h) or as one
-// of many in a stream (many_call.h).
+// The RPCs that the engine answers, one struct each: message types, conversion of the request,
+// conversion of the result. A request comes alone (engine_call.h) or within a stream of many
+// (many_call.h).
 #pragma once
 
 #include <memory>
@@ -16,12 +16,12 @@
 
 namespace beamline {
 
-// A generation request that is ready for the engine.
+// A generation request, ready for the engine.
 struct PreparedGenerate {
   GenerateRequest request;
   AnswerOptions answer;
 };
-// Resolves the model and converts.
+// Resolves the model and converts the message.
 absl::StatusOr<PreparedGenerate> PrepareGenerate(CallState& call,
                                                  const v1::GenerateRequest& message,
                                                  const Caller& caller);
@@ -33,16 +33,16 @@ struct GenerateMethod {
   using Result = GenerateResult;
   using Options = AnswerOptions;
 
-  // `answer` is filled in before the sink can hear of the result.
+  // `answer` is filled before the sink can get the result.
   static absl::StatusOr<std::shared_ptr<RequestHandle>> Submit(CallState& call,
                                                                const Request& message,
                                                                const Caller& caller,
                                                                std::shared_ptr<Sink> sink,
                                                                AnswerOptions& answer);
-  // A whole answer or an error.
+  // The complete answer, or an error.
   static absl::StatusOr<Response> Answer(CallState& call, const Result& result,
                                          const AnswerOptions& answer);
-  // Whether the answer is so small that it is converted and sent in some microseconds.
+  // True if converting and sending the answer takes only some microseconds.
   static bool IsBrief(const Result& result);
 };
 
@@ -60,17 +60,17 @@ struct EncodeMethod {
                                                                AnswerOptions& answer);
   static absl::StatusOr<Response> Answer(CallState& call, const Result& result,
                                          const AnswerOptions& answer);
-  // The same into a message that is empty.
+  // The same, into an empty message.
   static void Answer(CallState& call, const Result& result, const AnswerOptions& answer,
                      Response& message);
   static bool IsBrief(const Result& result);
 };
 
-// What a classification's answer is made of beside the scores.
+// What a classification's answer needs in addition to the scores.
 struct ClassifyAnswer {
   AnswerOptions answer;
   std::optional<int32_t> top;
-  ModelDirectory::ModelPtr model;  // whose labels they are
+  ModelDirectory::ModelPtr model;  // its labels are used
 };
 
 struct ClassifyMethod {
@@ -107,11 +107,11 @@ struct RerankMethod {
   static bool IsBrief(const Result& result) { return ClassifyMethod::IsBrief(result); }
 };
 
-// What the answer of ClassifyTokens is made of beside the scores.
+// What the answer of ClassifyTokens needs in addition to the scores.
 struct ClassifyTokensAnswer {
   AnswerOptions answer;
   TokenAnswerOptions asked;
-  ModelDirectory::ModelPtr model;  // whose labels they are
+  ModelDirectory::ModelPtr model;  // its labels are used
   std::shared_ptr<const Tokenizer> tokenizer;
 };
 
@@ -132,7 +132,7 @@ struct ClassifyTokensMethod {
   static bool IsBrief(const Result& result);
 };
 
-// What the answer of FillMask is made of beside the tokens.
+// What the answer of FillMask needs in addition to the tokens.
 struct FillMaskAnswer {
   AnswerOptions answer;
   std::shared_ptr<const Tokenizer> tokenizer;

@@ -6,7 +6,7 @@
 
 namespace beamline {
 
-// What ListModels and GetModel tell of a model.
+// A model's message, as ListModels and GetModel return it.
 v1::Model ToMessage(ServiceContext& services, const ModelInfo& model);
 
 class ListModelsCall final : public UnaryCall {

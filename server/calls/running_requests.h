@@ -1,4 +1,4 @@
-// The requests of a stream that run, so that they can be cancelled together.
+// The running requests of a stream, so that they can be cancelled together.
 #pragma once
 
 #include <memory>
@@ -9,20 +9,21 @@
 
 namespace beamline {
 
-// Thread safe. A request is known by its address.
+// Thread safe. A request is identified by its address.
 class RunningRequests {
  public:
   void Add(const void* request);
-  // What the engine gave for it. Cancelled at once when all were; nothing of one that was removed.
+  // Keeps the engine's handle of it. Cancels the handle at once after CancelAll. Ignores a removed
+  // request.
   void Keep(const void* request, const std::shared_ptr<RequestHandle>& handle);
   void Remove(const void* request);
   void Cancel(const void* request);
-  // Those that run, and those that are kept from now on.
+  // Cancels all running requests, and all that Keep gets later.
   void CancelAll();
 
  private:
   std::mutex mutex_;
-  // Null until it is kept; guarded by mutex_.
+  // Null until Keep; guarded by mutex_.
   absl::flat_hash_map<const void*, std::shared_ptr<RequestHandle>> handles_;
   bool all_cancelled_ = false;  // guarded by mutex_
 };

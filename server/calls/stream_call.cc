@@ -10,7 +10,7 @@
 
 namespace beamline {
 
-// Lives as long as the engine keeps it; touches the call only until OnFinish.
+// The engine owns it. It uses the call only until OnFinish.
 class StreamCall::Sink final : public GenerateSink {
  public:
   explicit Sink(StreamCall& call) : call_(call) {}
@@ -39,8 +39,8 @@ absl::Status StreamCall::Submit(const grpc::CallbackServerContext& context,
   BEAMLINE_ASSIGN_OR_RETURN(auto handle,
                             state_.CountRefusal(state_.services().engine.Generate(
                                 std::move(prepared.request), std::make_shared<Sink>(*this))));
-  // OnCancel is not called before the service's method has returned, so it sees the handle; a
-  // writer may have refused a message by now.
+  // OnCancel is not called before the service's method has returned, so it sees handle_. A writer
+  // may have refused a message already.
   std::lock_guard lock(mutex_);
   handle_ = std::move(handle);
   if (!refused_.ok()) handle_->Cancel();
@@ -63,7 +63,8 @@ void StreamCall::End(absl::StatusOr<GenerateResult> result) {
 void StreamCall::WakeLocked() {
   if (busy_) return;
   busy_ = true;
-  // What a client waits for longest does not wait for other streams' next tokens.
+  // A stream's first message goes before the next tokens of other streams: time to first token
+  // counts most.
   const auto turn =
       std::exchange(begun_, true) ? WorkerPool::Turn::kLast : WorkerPool::Turn::kFirst;
   state_.services().writers.PostSend([this] { Advance(); }, turn);
@@ -107,7 +108,7 @@ void StreamCall::Write(std::vector<GenerateDelta> deltas, const GenerateResult* 
   const int64_t limit = state_.services().stream_limits.max_send_bytes;
   if (end != nullptr && !message.deltas().empty() &&
       static_cast<int64_t>(message.ByteSizeLong()) > limit) {
-    message.clear_end();  // it is sent by itself, once these are written
+    message.clear_end();  // it is sent alone, once these are written
     end = nullptr;
   }
   const auto bytes = static_cast<int64_t>(message.ByteSizeLong());
@@ -127,7 +128,7 @@ void StreamCall::Refuse(const absl::Status& status, bool is_last) {
     broken_ = true;
     if (handle_ != nullptr) handle_->Cancel();
   }
-  Advance();  // towards the engine's result, which the call must wait for
+  Advance();  // the call must wait for the engine's result
 }
 
 void StreamCall::Fail(const absl::Status& status) { Finish(state_.FailCall(status)); }

@@ -1,9 +1,9 @@
-// GenerateStream: the engine's deltas to messages, one write in flight.
+// GenerateStream: converts the engine's deltas to messages, with one write in flight.
 //
-// Three kinds of threads meet here: the engine's (deltas and the result), the writers (convert and
-// write) and gRPC's (a write is done, the client went away). At most one of writer and write in
-// flight works for the call at a time, `busy_`: only that one may write or finish, so that the
-// reactor cannot end while another thread uses it.
+// Three kinds of threads use a call: the engine's (deltas, result), the writers (convert and write)
+// and gRPC's (write done, client gone). `busy_` is set while a writer or a write in flight works
+// for the call. Only its owner may write or finish, so the reactor cannot end while another thread
+// uses it.
 #pragma once
 
 #include <memory>
@@ -27,7 +27,7 @@ class StreamCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
   explicit StreamCall(ServiceContext& services)
       : state_(services, Rpc::kGenerateStream),
         waiting_(static_cast<size_t>(services.stream_limits.max_send_bytes)) {}
-  // To be called once, within the service's method.
+  // Call once, within the service's method.
   void Start(const grpc::CallbackServerContext& context, const std::string& identity,
              const grpc::ByteBuffer& buffer);
 
@@ -41,14 +41,15 @@ class StreamCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
   ~StreamCall() override = default;
   absl::Status Submit(const grpc::CallbackServerContext& context, const std::string& identity,
                       const grpc::ByteBuffer& buffer);
-  // From the engine.
+  // Called by the engine.
   void Push(GenerateDelta delta);
   void End(absl::StatusOr<GenerateResult> result);
   void WakeLocked();
-  // REQUIRES: busy_ is this caller's. Writes what waits, finishes when all is written, or rests.
+  // REQUIRES: the caller has set busy_. Writes what waits, finishes if all is written, else clears
+  // busy_.
   void Advance();
   void Write(std::vector<GenerateDelta> deltas, const GenerateResult* end);
-  // A message cannot be sent: the stream ends with the error.
+  // A message cannot be sent: ends the stream with the error.
   void Refuse(const absl::Status& status, bool is_last);
   void Fail(const absl::Status& status);
 
@@ -62,9 +63,9 @@ class StreamCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
   DeltaBuffer waiting_;                                   // guarded by mutex_
   std::optional<absl::StatusOr<GenerateResult>> result_;  // guarded by mutex_
   bool busy_ = false;                                     // guarded by mutex_
-  bool begun_ = false;    // guarded by mutex_; a writer has been asked for
+  bool begun_ = false;    // guarded by mutex_; the first writer task was posted
   bool broken_ = false;   // guarded by mutex_; nothing more is written
-  absl::Status refused_;  // guarded by mutex_; what the stream ends with whatever the engine says
+  absl::Status refused_;  // guarded by mutex_; the stream ends with it, whatever the engine returns
 };
 
 }  // namespace beamline

@@ -51,7 +51,7 @@ absl::Status TokenizeMethod::Visit(const Prepared& prepared, const Request& mess
 
 absl::StatusOr<grpc::ByteBuffer> TokenizeMethod::Answer(const Prepared& prepared,
                                                         const Request& message, int64_t max_bytes) {
-  // Messages behind each other are one message with the fields of all.
+  // In protobuf, concatenated messages are one message with the fields of all.
   v1::TokenizeResponse part;
   part.set_model(prepared.model);
   std::vector<grpc::Slice> parts;
@@ -64,7 +64,7 @@ absl::StatusOr<grpc::ByteBuffer> TokenizeMethod::Answer(const Prepared& prepared
   BEAMLINE_RETURN_IF_ERROR(Visit(prepared, message, [&](const v1::Token& token) {
     *part.add_tokens() = token;
     if (part.tokens_size() == kTokensOfPart) finish_part();
-    // Of the tokens so far.
+    // Counts the finished parts only.
     return bytes > max_bytes ? AnswerTooLarge(bytes, max_bytes) : absl::OkStatus();
   }));
   finish_part();

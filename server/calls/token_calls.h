@@ -1,5 +1,5 @@
-// Tokenize and Detokenize: a model's tokenizer, without its replica. Large texts go to the text
-// workers, so that gRPC's threads stay free.
+// Tokenize and Detokenize: they use a model's tokenizer, not its replica. Large texts go to the
+// text workers, so that gRPC's threads stay free.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +20,19 @@ namespace beamline {
 
 class Tokenizer;
 
-// The tokenizer that a request means.
+// The tokenizer for a request.
 struct ChosenTokenizer {
-  std::string model;  // its model, as the answer tells it
+  std::string model;  // its model's name, for the answer
   std::shared_ptr<const Tokenizer> tokenizer;
 };
-// That of the model of this name, or of the only one of this use.
+// Of the model `name`, or of the only model with this use if `name` is empty.
 absl::StatusOr<ChosenTokenizer> ChooseTokenizer(CallState& call, const std::string& name,
                                                 ModelDirectory::Use use);
 
-// Beyond these to answer takes more than some microseconds.
+// Above these sizes an answer takes more than some microseconds.
 inline constexpr size_t kLargeTextBytes = 4096;
 inline constexpr int kLargeIdCount = 4096;
-// Beyond this to answer takes seconds, and some sixty times as many bytes meanwhile.
+// Above this size an answer takes seconds, and temporary memory of about sixty times its bytes.
 inline constexpr size_t kHugeRequestBytes = 1 << 20;
 
 struct TokenizeMethod {
@@ -40,14 +40,14 @@ struct TokenizeMethod {
   using Response = v1::TokenizeResponse;
   using Prepared = ChosenTokenizer;
 
-  // Resolves the model and checks what can be checked at once.
+  // Resolves the model and makes the checks that are fast.
   static absl::StatusOr<Prepared> Prepare(CallState& call, const Request& message);
   static bool IsLarge(const Request& message) { return message.text().size() > kLargeTextBytes; }
-  // Tells of each token of the text; ends with the first error of `visit`.
+  // Calls `visit` for each token of the text. Stops at its first error.
   static absl::Status Visit(const Prepared& prepared, const Request& message,
                             const std::function<absl::Status(const v1::Token&)>& visit);
-  // A serialized Response: as an object it takes some 120 bytes a token, five times as many.
-  // OUT_OF_RANGE when it would have more than `max_bytes`.
+  // A serialized Response. As an object it would take about 120 bytes a token, five times as many.
+  // OUT_OF_RANGE if it is larger than `max_bytes`.
   static absl::StatusOr<grpc::ByteBuffer> Answer(const Prepared& prepared, const Request& message,
                                                  int64_t max_bytes);
 };
@@ -63,19 +63,19 @@ struct DetokenizeMethod {
                                          int64_t max_bytes);
 };
 
-// A unary call of such a method.
+// A unary call of one of these methods.
 template <typename Method>
 class TokenCall final : public UnaryCall {
  public:
   using UnaryCall::UnaryCall;
 
-  // To be called once, within the service's method. Further arguments are the method's.
+  // Call once, within the service's method. Further arguments go to Method::Prepare.
   template <typename... Arguments>
   void Start(const grpc::ByteBuffer& buffer, const Arguments&... arguments) {
     const absl::Status status = Prepare(buffer, arguments...);
     if (!status.ok()) return Fail(status);
     if (!Method::IsLarge(message_)) return Run();
-    // As it came, and as it was parsed.
+    // The serialized and the parsed request.
     const absl::Status held = state().Hold("request", 2 * static_cast<int64_t>(buffer.Length()));
     if (!held.ok()) return Fail(held);
     WorkerPool& workers = buffer.Length() > kHugeRequestBytes && services().huge_texts != nullptr
@@ -94,7 +94,7 @@ class TokenCall final : public UnaryCall {
   }
 
   void Run() {
-    // What has waited for its turn may be nobody's any more.
+    // The client may have gone while the task waited in the queue.
     const StopWhen stop([this] {
       return state().is_unsent() ? absl::CancelledError("cancelled by the client")
                                  : absl::OkStatus();

@@ -1,5 +1,5 @@
-// The reactor of a unary call. It lives until gRPC says OnDone, which comes only after Reply or
-// Fail, and never before the service's method has returned it.
+// The reactor of a unary call. It lives until gRPC calls OnDone, which comes only after Reply or
+// Fail, and after the service's method has returned it.
 #pragma once
 
 #include <utility>
@@ -23,7 +23,7 @@ class UnaryCall : public grpc::ServerUnaryReactor {
   // For the log; before the call starts.
   void SetCaller(const Caller& caller) { state_.SetCaller(caller); }
 
-  // gRPC calls it when it has not sent the answer, too.
+  // gRPC also calls it when it could not send the answer.
   void OnCancel() override { state_.SetUnsent(); }
   void OnDone() override {
     state_.Done();
@@ -36,7 +36,7 @@ class UnaryCall : public grpc::ServerUnaryReactor {
   CallState& state() { return state_; }
   ServiceContext& services() { return state_.services(); }
 
-  // One of the two, once; the call must not be touched after it.
+  // Call one of Reply and Fail, once. The call must not be used afterwards.
   void Reply(const google::protobuf::Message& message) {
     const size_t size = message.ByteSizeLong();
     const absl::Status checked = CheckSize(static_cast<int64_t>(size));
@@ -45,7 +45,7 @@ class UnaryCall : public grpc::ServerUnaryReactor {
     response_->Swap(&serialized);  // an assignment would copy
     Finish(grpc::Status::OK);
   }
-  // The same with a message that is serialized already.
+  // The same with a serialized message.
   void Reply(const grpc::ByteBuffer& message) {
     const absl::Status checked = CheckSize(static_cast<int64_t>(message.Length()));
     if (!checked.ok()) return Fail(checked);
@@ -55,12 +55,11 @@ class UnaryCall : public grpc::ServerUnaryReactor {
   void Fail(const absl::Status& status) { Finish(state_.FailCall(status)); }
 
  private:
-  // OnDone and OnCancel are brief and wait for nothing. gRPC runs them
-  // where it learns of the end, then, and not on a thread of its executor, which it would have to
-  // wake for each call.
+  // OnDone and OnCancel are short and do not block. So gRPC runs them on the thread that learns of
+  // the end. Otherwise it would wake a thread of its executor for each call.
   bool InternalInlineable() override { return true; }
 
-  // Whether an answer of so many bytes may be sent; it is counted then, and its place is free.
+  // OK if an answer of `bytes` may be sent. Counts it and frees the call's slot then.
   absl::Status CheckSize(int64_t bytes) {
     const int64_t limit = services().stream_limits.max_send_bytes;
     if (bytes > limit) return AnswerTooLarge(bytes, limit);

@@ -20,7 +20,7 @@ UnreadAnswers::Refusal UnreadAnswers::Take(int64_t bytes, const std::string& cli
   }
   std::lock_guard lock(mutex_);
   SharedLimit found = clients_.LimitFor(client, options_.limit);
-  found.taken = bytes_.load(std::memory_order_relaxed);  // with the small ones
+  found.taken = bytes_.load(std::memory_order_relaxed);  // includes small answers
   if (found.own > 0 && found.own + bytes > found.limit / 2) return Refusal::kClient;
   if (found.taken > 0 && !found.HasRoom(bytes)) return Refusal::kAll;
   clients_.Take(client, bytes);
@@ -56,7 +56,7 @@ void UnreadAnswers::StartThread() {
   try {
     thread_ = std::thread([this] { Run(); });
   } catch (const std::system_error&) {
-    // The system has no thread left. The next call tries again, and what waits ends later.
+    // The system has no thread left. The next call tries again. Watched calls end later.
   }
 }
 

@@ -1,5 +1,5 @@
-// How many bytes of answers wait for clients to read them: gRPC keeps what a client does not take,
-// without a limit or an end of its own.
+// Limits the bytes of answers that clients have not read. gRPC keeps unread answers without a limit
+// of size or time.
 #pragma once
 
 #include <atomic>
@@ -23,12 +23,12 @@ namespace beamline {
 // over.
 class UnreadAnswers {
  public:
-  // Up to this size an answer is always let through: calls are limited in number.
+  // Answers of up to this many bytes always pass: the number of calls is limited.
   static constexpr int64_t kSmallBytes = 64 << 10;
 
   struct Options {
-    int64_t limit = 0;  // bytes, of all together
-    // What a client may take for an answer: so long, and the time of its bytes at so many a second.
+    int64_t limit = 0;  // bytes of all answers together
+    // Time for a client to read an answer: `patience` plus its bytes / `least_bytes_per_second`.
     std::chrono::milliseconds patience{30'000};
     int64_t least_bytes_per_second = 256 << 10;
   };
@@ -39,17 +39,18 @@ class UnreadAnswers {
 
   enum class Refusal : uint8_t {
     kNone,
-    kAll,     // there would be more than the limit, or too little left for others (SharedLimit)
-    kClient,  // the client has others, and would have more than half of the limit
+    kAll,     // the total would exceed the limit or the reserve for other clients (SharedLimit)
+    kClient,  // the client has other answers, and would exceed half of the limit
   };
-  // Anything but kNone, and nothing is taken. Whoever finds nothing before him may have any size.
+  // Takes nothing unless it returns kNone. A client without large answers passes kClient, and any
+  // size passes if nothing is taken.
   Refusal Take(int64_t bytes, const std::string& client);
   void Give(int64_t bytes, const std::string& client);
 
-  // Calls `end` when the client has not taken the bytes in its time, on a thread of its own, unless
-  // the call was forgotten before. `end` may forget it.
+  // Calls `end` on a thread of its own if the client has not read the bytes in time. Not called
+  // after Forget. `end` may call Forget.
   void Watch(const void* call, int64_t bytes, std::function<void()> end);
-  // `end` is not called any more, nor under way on another thread.
+  // Afterwards `end` is not called and does not run on another thread.
   void Forget(const void* call);
 
   int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
@@ -63,17 +64,17 @@ class UnreadAnswers {
   const Options options_;
   std::atomic<int64_t> bytes_{0};
   mutable std::mutex mutex_;
-  ClientCounts clients_;  // of answers that are not small; guarded by mutex_
+  ClientCounts clients_;  // without small answers; guarded by mutex_
 
-  // Held while an `end` runs, which may forget its own call.
+  // Held while an `end` runs, which may call Forget for its own call.
   std::recursive_mutex watch_mutex_;
   std::condition_variable_any changed_;
-  // Guarded by watch_mutex_: by when they end, and which call that is.
+  // By end time, with the call; guarded by watch_mutex_.
   using Watched = std::multimap<Clock::time_point, std::pair<const void*, std::function<void()>>>;
   Watched watched_;
   absl::flat_hash_map<const void*, Watched::iterator> calls_;
   bool stopping_ = false;  // guarded by watch_mutex_
-  std::thread thread_;     // begins with the first that is watched
+  std::thread thread_;     // starts with the first watched call
 };
 
 }  // namespace beamline
