@@ -1,5 +1,5 @@
-// Which calls the server takes on: a bounded number at once, none while it drains. Decided before
-// any work is spent on a call.
+// Admission control of calls: limits how many run at once, and refuses all while the server drains.
+// Decides before any work is done for a call.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@ namespace beamline {
 // Thread safe.
 class Admission {
  public:
-  // Held by an admitted call until it is done. The admission outlives it.
+  // An admitted call holds it until it is done. The Admission outlives it.
   class Permit {
    public:
     Permit(Permit&& other) noexcept
@@ -31,7 +31,7 @@ class Admission {
       admission_->running_.fetch_sub(num_calls_, std::memory_order_relaxed);
     }
 
-    // Before the end: others may come, while what is held still counts among those that run.
+    // Frees the slots early for other calls. The call still counts in running().
     void GivePlaces() {
       if (num_places_ > 0) admission_->Give(client_, std::exchange(num_places_, 0));
     }
@@ -54,12 +54,13 @@ class Admission {
 
   int32_t limit() const { return limit_; }
 
-  // So many places for the client, or none: UNAVAILABLE while draining; RESOURCE_EXHAUSTED at the
-  // limit, of which the last places are for clients that have few (SharedLimit).
+  // Takes `num_places` slots for the client, all or none. UNAVAILABLE while draining.
+  // RESOURCE_EXHAUSTED at the limit, whose last slots are reserved for clients that have few
+  // (SharedLimit).
   absl::StatusOr<Permit> Admit(const std::string& client, int32_t num_places = 1);
   void StartDraining() { draining_ = true; }
   bool draining() const { return draining_; }
-  // Admitted and not done.
+  // Calls that are admitted and not done.
   int32_t running() const { return running_; }
 
  private:

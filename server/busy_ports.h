@@ -1,4 +1,5 @@
-// The ports of clients that wait for long answers: their connections are not ended for others'.
+// Ports of clients that wait for long answers. Their connections are not closed to make room for
+// others.
 #pragma once
 
 #include <charconv>
@@ -11,7 +12,7 @@ namespace beamline {
 // Thread safe.
 class BusyPorts {
  public:
-  // One call of a client with this port, as long as it lives. `ports` outlives it.
+  // Marks one call of a client with this port while it lives. `ports` outlives it.
   class Holder {
    public:
     Holder(BusyPorts& ports, int port) : ports_(ports), port_(port) { ports_.Add(port_, 1); }
@@ -24,7 +25,7 @@ class BusyPorts {
     const int port_;
   };
 
-  // Whether a client of any address has a call from this port.
+  // True if a client has a call from this port, whatever its address.
   bool Has(int port) const {
     std::lock_guard lock(mutex_);
     return num_calls_.contains(port);
@@ -40,7 +41,7 @@ class BusyPorts {
   std::map<int, int> num_calls_;  // guarded by mutex_; by port
 };
 
-// Of a peer as gRPC names it: "ipv4:127.0.0.1:4242". 0: it has none.
+// The port in a peer's name as gRPC writes it: "ipv4:127.0.0.1:4242". 0: none.
 inline int PortOf(std::string_view peer) {
   int port = 0;
   const size_t colon = peer.rfind(':');

@@ -1,4 +1,5 @@
-// What is worked out of a message type once in a thread, and then known: reflection looks names up.
+// Facts about a message type, computed once per thread and cached, because reflection looks names
+// up.
 #pragma once
 
 #include <memory>
@@ -8,7 +9,7 @@
 
 namespace beamline {
 
-// Fact: of a const Descriptor&; it may ask for facts of other types meanwhile.
+// Fact: constructed from a const Descriptor&. The constructor may call ByType for other types.
 template <typename Fact>
 const Fact& ByType(const google::protobuf::Descriptor& type) {
   thread_local absl::flat_hash_map<const google::protobuf::Descriptor*, std::unique_ptr<const Fact>>

@@ -23,10 +23,10 @@ namespace {
 using google::protobuf::internal::WireFormatLite;
 
 constexpr std::chrono::milliseconds kRetryDelay{200};
-// Status and details travel in headers, of which clients take 8 KiB and else lose the error.
+// Status and details travel in headers. Clients accept 8 KiB of them, and lose the error otherwise.
 constexpr size_t kMaxMessageBytes = 1000;
 
-// As the engine says, where it knows.
+// The engine's delay, if the status has one.
 std::chrono::milliseconds RetryDelay(const absl::Status& status) {
   int64_t delay_ms = 0;
   const auto known = status.GetPayload(kRetryAfterPayload);
@@ -50,11 +50,11 @@ google::protobuf::Duration ToDuration(std::chrono::milliseconds delay) {
   return duration;
 }
 
-// One field behind the other, each with a number below 16.
+// Serializes fields one after the other. Field numbers are below 16.
 class WireBytes {
  public:
   explicit WireBytes(size_t expected_bytes) { bytes_.reserve(expected_bytes); }
-  // 0 is left out, as proto3 has it.
+  // Leaves out 0, as proto3 does.
   void AddNumber(int field, uint64_t value) {
     if (value == 0) return;
     Add(field, WireFormatLite::WIRETYPE_VARINT);
@@ -80,9 +80,9 @@ class WireBytes {
   std::string bytes_;
 };
 
-// The bytes of what ToRpcStatus makes of a RESOURCE_EXHAUSTED that passes. A server that has too
-// much to do refuses by the thousand: messages of protobuf's for these few fields take a tenth of
-// what the server's own code spends on each.
+// Serializes what ToRpcStatus makes of a RESOURCE_EXHAUSTED that passes. An overloaded server
+// refuses thousands of calls. Protobuf's message objects for these few fields would take a tenth of
+// the server's own time for each.
 std::string RefusalBytes(const absl::Status& status, std::string_view message) {
   using google::rpc::RetryInfo;
   constexpr size_t kUsualBytes = 96;  // without the message

@@ -1,4 +1,4 @@
-// The one place where an absl::Status becomes an error of the API, with google.rpc details.
+// The only place where an absl::Status becomes an API error with google.rpc details.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 
 namespace beamline {
 
-// OUT_OF_RANGE: an answer of at least `bytes` bytes, of which the server sends at most `limit`.
+// OUT_OF_RANGE: the answer has at least `bytes` bytes, and the server sends at most `limit`.
 absl::Status AnswerTooLarge(int64_t bytes, int64_t limit);
 
-// A RESOURCE_EXHAUSTED with this payload does not pass by itself, so that it gets no RetryInfo.
+// A RESOURCE_EXHAUSTED with this payload does not pass by itself, so it gets no RetryInfo.
 inline constexpr char kNotSoonPayload[] = "beamline.not_soon";
 
-// Whether the error is a fault of the server itself, which is for its log.
+// True if the error is the server's own fault, and belongs in its log.
 bool IsFaultOfTheServer(absl::StatusCode code);
 
-// The error as the contract tells it. A FieldError (base/field_error.h) gets a BadRequest that
-// names the field by its path in the contract, RESOURCE_EXHAUSTED a RetryInfo. Faults of the server
-// itself are told without their text, which may name files, unless the engine says that it is for
-// clients (kPublicErrorPayload). Texts are always valid UTF-8.
+// Converts to the API's error. A FieldError (base/field_error.h) gets a BadRequest with the field's
+// path in the API. RESOURCE_EXHAUSTED gets a RetryInfo. The text of the server's own faults may
+// name files, so it is left out, unless the engine marks it as public (kPublicErrorPayload). Texts
+// are always valid UTF-8.
 google::rpc::Status ToRpcStatus(const absl::Status& status);
 grpc::Status ToGrpcStatus(const google::rpc::Status& status);
 grpc::Status ToGrpcStatus(const absl::Status& status);

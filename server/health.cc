@@ -38,7 +38,7 @@ void Health::Keep(const ModelInfo& model) {
 void Health::SetState(const ModelInfo& model) {
   std::lock_guard lock(mutex_);
   Keep(model);
-  Set(model.versioned_name, false);  // TellOf sets those that are there
+  Set(model.versioned_name, false);  // TellOf sets loaded versions again
   TellOf(model.name);
   TellOfServer();
   if (models_[model.name].empty()) models_.erase(model.name);

@@ -1,5 +1,5 @@
-// Decides what grpc.health.v1.Health says of the server and of each model, from all that may keep
-// them from answering.
+// Decides the statuses of grpc.health.v1.Health for the server and each model, from all that can
+// keep them from answering.
 #pragma once
 
 #include <cstdint>
@@ -14,27 +14,27 @@
 
 namespace beamline {
 
-// Thread safe. A model has a service by its name, SERVING when its highest version that is ready
-// can answer, and one by each versioned name. The service of a model that is gone stays, and is
-// NOT_SERVING: gRPC takes none away.
+// Thread safe. A model has a service under its name, SERVING when its highest ready version can
+// answer, and one under each versioned name. The service of an unloaded model stays and is
+// NOT_SERVING, as gRPC cannot remove a service.
 class Health {
  public:
-  // `service` outlives it.
+  // `service` outlives this object.
   Health(grpc::HealthCheckServiceInterface& service, const std::vector<ModelInfo>& models);
-  // Another one, of another address, that is told the same from now on.
+  // Adds the health service of another address. It gets the same statuses from now on.
   void Add(grpc::HealthCheckServiceInterface& service);
 
-  // Tells of the model's state, which has changed.
+  // Reports a model's new state.
   void SetState(const ModelInfo& model);
-  // Tells whether a replica of the model can answer. While none can, the model and the server as a
-  // whole are NOT_SERVING.
+  // Reports whether a replica of the model can answer. While none can, the model and the server as
+  // a whole are NOT_SERVING.
   void SetCanAnswer(const ModelInfo& model, bool can_answer);
-  // Tells whether the server takes new connections. While it does not, all services are
+  // Reports whether the server accepts new connections. While it does not, all services are
   // NOT_SERVING.
   void SetAccepting(bool accepting);
   // All services are NOT_SERVING from now on.
   void StartDraining();
-  // What it says of the server as a whole.
+  // The status of the server as a whole.
   bool IsServing();
 
  private:
@@ -56,7 +56,7 @@ class Health {
 
   std::mutex mutex_;  // guards all below
   std::vector<grpc::HealthCheckServiceInterface*> services_;
-  std::map<std::string, std::map<int32_t, Version>> models_;  // those that are loaded or loading
+  std::map<std::string, std::map<int32_t, Version>> models_;  // loading, ready or draining
   bool accepting_ = true;
   bool draining_ = false;
 };

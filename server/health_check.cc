@@ -41,7 +41,7 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> CredentialsFor(const T
 absl::StatusOr<bool> AskHealth(const std::string& address, std::chrono::milliseconds timeout,
                                const std::optional<TlsFiles>& tls) {
   grpc::ChannelArguments arguments;
-  // The server is asked itself, whatever proxy the environment names for the rest of the world.
+  // Connects directly, whatever proxy the environment names.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
   if (tls.has_value()) {

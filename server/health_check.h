@@ -1,5 +1,5 @@
-// Whether a server that runs already can answer: `beamline-server --health`, for supervisors that
-// start a program to find out.
+// Asks a running server for its health: `beamline-server --health`, for supervisors that run a
+// program as a check.
 #pragma once
 
 #include <chrono>
@@ -11,11 +11,11 @@
 
 namespace beamline {
 
-// What grpc.health.v1 at `address` (host:port) says of the server as a whole: whether it is
-// SERVING. UNAVAILABLE or the like, naming the address, when nobody there says it;
-// DEADLINE_EXCEEDED after `timeout`. With the files of a server that speaks TLS it is asked so; its
-// certificate is not checked, as an expired one is no reason to end a server. Where clients need a
-// certificate, the server's own is shown to it.
+// Asks grpc.health.v1 at `address` (host:port); true if the server as a whole is SERVING.
+// UNAVAILABLE or the like, naming the address, without an answer; DEADLINE_EXCEEDED after
+// `timeout`. `tls`: the files of a server with TLS. Its certificate is not checked, as an expired
+// one is no reason to stop a server. If clients need a certificate, the check shows the server's
+// own.
 absl::StatusOr<bool> AskHealth(const std::string& address, std::chrono::milliseconds timeout,
                                const std::optional<TlsFiles>& tls = std::nullopt);
 

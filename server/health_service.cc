@@ -19,11 +19,11 @@ namespace {
 
 namespace health_api = grpc::health::v1;
 
-// As gRPC's own.
+// The same limits as in gRPC's own health service.
 constexpr size_t kMostServiceBytes = 200;
 constexpr size_t kMostRequestBytes = 4 << 10;
 
-// The service that is asked for.
+// The service that the request names.
 absl::StatusOr<std::string> NameIn(const grpc::ByteBuffer& request) {
   if (!request.Valid()) return absl::InvalidArgumentError("the call ended without a request");
   if (request.Length() > kMostRequestBytes) {
@@ -49,7 +49,7 @@ int IndexOf(std::string_view method) {
 
 }  // namespace
 
-// Writes the status that holds now whenever it is another one than it has written.
+// Writes the current status whenever it differs from the last one written.
 class HealthService::Watcher final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
   Watcher(HealthService& service, std::string name) : service_(service), name_(std::move(name)) {}
@@ -63,8 +63,8 @@ class HealthService::Watcher final : public grpc::ServerWriteReactor<grpc::ByteB
     }
     Tell();
   }
-  // REQUIRES the service's mutex_. Whether there is something to write: then Tell is to be called
-  // without the mutex, and the call does not end before.
+  // REQUIRES the service's mutex_. True if there is something to write: call Tell then, without the
+  // mutex. The call does not end before.
   bool HasToTell() {
     const Status status = service_.StatusOf(name_);
     if (is_writing_ || is_over_ || told_ == status) return false;
@@ -89,7 +89,7 @@ class HealthService::Watcher final : public grpc::ServerWriteReactor<grpc::ByteB
   void OnCancel() override {
     {
       std::lock_guard lock(service_.mutex_);
-      // A write that is in flight ends, and the call with it.
+      // OnWriteDone of the write in flight ends the call.
       if (std::exchange(is_over_, true) || is_writing_) return;
     }
     Finish(grpc::Status::CANCELLED);

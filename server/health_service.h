@@ -1,5 +1,5 @@
-// grpc.health.v1.Health of this server. gRPC has one of its own, which reads a request whole, of
-// any size and in any time, before it knows of the call; this one reads as message_gate.h says.
+// This server's grpc.health.v1.Health. gRPC's own service reads a whole request, of any size and in
+// any time, before it reports the call. This one reads as message_gate.h describes.
 #pragma once
 
 #include <list>
@@ -18,14 +18,14 @@ namespace beamline {
 using RawHealth = grpc::health::v1::Health::WithRawCallbackMethod_Check<
     grpc::health::v1::Health::WithRawCallbackMethod_Watch<grpc::health::v1::Health::Service>>;
 
-// Thread safe. Anybody may ask.
+// Thread safe. Needs no authentication.
 class HealthService final : public RawHealth, public grpc::HealthCheckServiceInterface {
  public:
   explicit HealthService(ServiceContext& services);
 
   // A service is unknown until its status is set.
   void SetServingStatus(const std::string& name, bool is_serving) override;
-  // Of all services that are known.
+  // Sets the status of all known services.
   void SetServingStatus(bool is_serving) override;
 
   grpc::ServerUnaryReactor* Check(grpc::CallbackServerContext* context,
@@ -38,9 +38,9 @@ class HealthService final : public RawHealth, public grpc::HealthCheckServiceInt
   using Status = grpc::health::v1::HealthCheckResponse::ServingStatus;
   class Watcher;
 
-  // REQUIRE mutex_. SERVICE_UNKNOWN of one that is not known.
+  // REQUIRE mutex_. SERVICE_UNKNOWN for an unknown service.
   Status StatusOf(const std::string& name) const;
-  // Those who have something to write, for which Tell is to be called without mutex_.
+  // Adds the watchers with something to write. Call Tell for each, without mutex_.
   void AddWatchers(const std::string& name, std::vector<Watcher*>& tell);
 
   std::mutex mutex_;

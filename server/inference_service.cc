@@ -12,7 +12,7 @@
 namespace beamline {
 namespace {
 
-// One request to the engine.
+// Starts a call that makes one request to the engine.
 template <typename Method>
 grpc::ServerUnaryReactor* StartInference(ServiceContext& services, Rpc rpc,
                                          grpc::CallbackServerContext& context,
@@ -25,7 +25,7 @@ grpc::ServerUnaryReactor* StartInference(ServiceContext& services, Rpc rpc,
   return call;
 }
 
-// An RPC has its method's name.
+// An RPC and its method have the same name.
 int IndexOf(Rpc rpc) {
   return MethodIndex(*v1::EncodeRequest::descriptor()->file(), "Inference",
                      kRpcNames[static_cast<size_t>(rpc)]);

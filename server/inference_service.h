@@ -1,4 +1,4 @@
-// beamline.v1.Inference: one reactor per call (server/calls/).
+// beamline.v1.Inference, with one reactor per call (server/calls/).
 #pragma once
 
 #include "beamline/v1/inference.grpc.pb.h"
@@ -52,7 +52,7 @@ class InferenceService final : public RawInference {
                                      Buffer* response) override;
 
  private:
-  // The unary RPC of this name, which `kMethod` serves, reads its request as message_gate.h says.
+  // Registers a unary RPC, served by `kMethod`, to read its request as message_gate.h describes.
   template <auto kMethod>
   void Gate(Rpc rpc);
 

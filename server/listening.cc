@@ -15,10 +15,11 @@
 namespace beamline {
 namespace {
 
-// Of a connection whose client has vanished: when the kernel gives it up.
+// TCP_USER_TIMEOUT: the kernel closes a connection whose client has not acknowledged data for this
+// time.
 constexpr std::chrono::milliseconds kUnacknowledged{20000};
 
-// gRPC's library of reflection puts a plugin into each builder of the process.
+// gRPC's reflection library adds a plugin to every builder of the process.
 class WithoutReflection final : public grpc::ServerBuilderOption {
  public:
   void UpdateArguments(grpc::ChannelArguments*) override {}
@@ -69,7 +70,7 @@ void LeaveOutReflection(grpc::ServerBuilder& builder) {
 void LeaveOutCompression(grpc::ServerBuilder& builder) {
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
-  // Nothing is left for what compresses and inflates to do, and it looks at every message.
+  // Without compression these filters have nothing to do, but look at every message.
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
 }

@@ -1,5 +1,5 @@
-// What the listeners of a server have in common: an address, TLS or none, and connections that are
-// accepted here and handed to gRPC.
+// Common functions of the server's listeners: an address, TLS or plain text, and connections that
+// are accepted here and handed to gRPC.
 #pragma once
 
 #include <memory>
@@ -17,28 +17,29 @@ namespace beamline {
 struct OpenAddress {
   ListenSockets sockets;
   int port = 0;
-  std::string text;  // "127.0.0.1:50051", with the port that was chosen
+  std::string text;  // "127.0.0.1:50051", with the chosen port
 };
 
-// Listens where the setting says. INVALID_ARGUMENT or UNAVAILABLE, naming the address.
+// Listens at the setting's address. INVALID_ARGUMENT or UNAVAILABLE, naming the address.
 absl::StatusOr<OpenAddress> ListenAt(const std::string& setting, const std::string& value);
 
-// A warning where others than this machine reach an address at which nothing is encrypted.
+// Warns if other machines can reach an address without TLS.
 void WarnOfPlainText(const std::string& setting, const OpenAddress& address);
 
-// Plain text without a source. `connections` is what the server's builder gives for connections
-// that are accepted elsewhere.
+// Lets `builder`'s server take connections that are accepted elsewhere. Plain text if `tls` is
+// null.
 using Connections = grpc::experimental::ExternalConnectionAcceptor;
 std::unique_ptr<Connections> AddConnections(const std::shared_ptr<TlsSource>& tls,
                                             grpc::ServerBuilder& builder);
-// The builder's server has no reflection, which is a service of gRPC's own that answers everybody.
+// Leaves reflection out of the builder's server. It is gRPC's own service, and needs no
+// authentication.
 void LeaveOutReflection(grpc::ServerBuilder& builder);
-// Compressed requests are refused: their size is checked before they are inflated.
+// Refuses compressed requests: their size is checked before they are inflated.
 void LeaveOutCompression(grpc::ServerBuilder& builder);
-// What a client is told that speaks HTTP/1.1 to gRPC (AcceptorOptions::http_hint). `http_address`
-// is where HTTP is spoken; empty: nowhere.
+// The answer to a client that speaks HTTP/1.1 to gRPC's port (AcceptorOptions::http_hint).
+// `http_address`: where HTTP is served; empty: nowhere.
 std::string HttpHint(const std::string& http_address);
-// What a client begins with.
+// The first bytes that a client sends.
 std::string_view FirstBytes(const std::shared_ptr<TlsSource>& tls);
 // `connections` outlives it.
 Acceptor::HandOver HandOverTo(Connections& connections);

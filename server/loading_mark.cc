@@ -20,7 +20,8 @@ struct MarkName {
   socklen_t size = 0;
 };
 
-// In Linux's abstract namespace: it goes with the process, and needs no folder that can be written.
+// In Linux's abstract namespace: the name disappears with the process, and needs no writable
+// folder.
 std::optional<MarkName> MarkNameOf(const std::string& address) {
   const auto parsed = ParseHostPort("listen", address);
   if (!parsed.ok() || parsed->port == 0) return std::nullopt;
@@ -57,7 +58,7 @@ bool IsLoading(const std::string& address) {
   const int socket = OpenMarkSocket();
   if (socket < 0) return false;
   const auto* const there = reinterpret_cast<const sockaddr*>(&name->address);
-  // Nothing accepts: a queue that is full is as good as a place in it.
+  // Nothing accepts connections, so a full queue also proves that the mark exists.
   const bool is_there = connect(socket, there, name->size) == 0 || errno == EAGAIN;
   close(socket);
   return is_there;

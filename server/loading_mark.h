@@ -1,16 +1,16 @@
-// Tells `beamline-server --health` that a server which does not listen yet is loading its models,
-// and has not ended.
+// Tells `beamline-server --health` that a server is still loading its models. It does not listen
+// yet, but has not ended.
 #pragma once
 
 #include <string>
 
 namespace beamline {
 
-// While it lives, IsLoading is true of its address within this network namespace. A mark that
-// cannot be made is none: of port 0, or of a port that another server loads for.
+// While it lives, IsLoading(address) is true within this network namespace. No mark is made for
+// port 0, or if another server loads for the same port.
 class LoadingMark {
  public:
-  explicit LoadingMark(const std::string& address);  // host:port; the port counts
+  explicit LoadingMark(const std::string& address);  // host:port; only the port counts
   ~LoadingMark();
   LoadingMark(const LoadingMark&) = delete;
   LoadingMark& operator=(const LoadingMark&) = delete;

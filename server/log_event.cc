@@ -25,7 +25,7 @@ void EventLine::Grow(size_t num_written) {
 }
 
 void EventLine::AppendText(std::string_view text) {
-  // What nearly all texts are: nothing in them is written otherwise.
+  // Nearly all texts need no escapes.
   const bool is_plain = std::ranges::all_of(
       text, [](char c) { return c >= ' ' && c < '\x7F' && c != '"' && c != '\\' && c != '\''; });
   if (is_plain) return Append(text);
@@ -45,7 +45,8 @@ void EventLine::AppendSeconds(std::chrono::nanoseconds time) {
   const int64_t micros =
       std::chrono::round<std::chrono::microseconds>(std::chrono::abs(time)).count();
   const fmt::format_int whole(micros / kMicro);
-  const fmt::format_int part(kMicro + micros % kMicro);  // its first digit is the point's place
+  // The first digit keeps leading zeros, and is cut off.
+  const fmt::format_int part(kMicro + micros % kMicro);
   Append({whole.data(), whole.size()});
   Append(".");
   Append({part.data() + 1, part.size() - 1});

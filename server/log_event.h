@@ -1,4 +1,4 @@
-// A line of the log that tells an event by named values.
+// A log line that describes an event by named values.
 #pragma once
 
 #include <array>
@@ -11,18 +11,18 @@
 
 namespace beamline {
 
-// `EVENT name=value name="text"`, texts escaped as in C; as JSON an object with the same names and
-// `"event":"EVENT"` first. The values are in the order in which they are added.
+// `EVENT name=value name="text"`, with texts escaped as in C. In JSON: an object with the same
+// names, `"event":"EVENT"` first. Values keep the order in which they are added.
 //
-// A line is made of a hundred pieces of a few bytes. What puts them there is inline: the names are
-// constants, whose copies are a few instructions then.
+// A line has about a hundred pieces of a few bytes. The functions that append them are inline:
+// names are constants, so that a copy is a few instructions.
 class EventLine {
  public:
   EventLine(std::string_view event, bool json);
   EventLine(const EventLine&) = delete;
   EventLine& operator=(const EventLine&) = delete;
 
-  // Letters, digits and underscores.
+  // `word`: letters, digits and underscores.
   void AddWord(std::string_view name, std::string_view word) {
     Begin(name, /*is_quoted=*/json_);
     Append(word);
@@ -41,19 +41,19 @@ class EventLine {
     Begin(name, /*is_quoted=*/false);
     Append(value ? "true" : "false");
   }
-  // To a microsecond.
+  // With microsecond resolution.
   void AddSeconds(std::string_view name, std::chrono::nanoseconds time) {
     Begin(name, /*is_quoted=*/false);
     AppendSeconds(time);
   }
 
-  // All of it, to which nothing is added any more; valid as long as this is.
+  // The finished line. Nothing may be added afterwards. Valid as long as this object.
   std::string_view End();
 
  private:
-  static constexpr size_t kUsualBytes = 768;  // a request's line has fewer
+  static constexpr size_t kUsualBytes = 768;  // a request's line is shorter
 
-  // Room for so many bytes more, which are to be written at once.
+  // Makes room for `num_bytes` more. The caller must write them at once.
   [[gnu::always_inline]] char* Extend(size_t num_bytes) {
     const size_t begin = size_;
     size_ += num_bytes;
@@ -63,7 +63,7 @@ class EventLine {
   [[gnu::always_inline]] void Append(std::string_view bytes) {
     std::memcpy(Extend(bytes.size()), bytes.data(), bytes.size());
   }
-  // What stands before a value, and the quotation mark with which one of text begins.
+  // Appends the separator, the name and, for a text, the opening quotation mark.
   [[gnu::always_inline]] void Begin(std::string_view name, bool is_quoted) {
     Append(json_ ? std::string_view(",\"") : std::string_view(" "));
     Append(name);
@@ -76,11 +76,11 @@ class EventLine {
   void AppendSeconds(std::chrono::nanoseconds time);
 
   const bool json_;
-  std::array<char, kUsualBytes> usual_;  // each request has a line, which allocates nothing
-  std::string longer_;                   // in place of it where that is too small
+  std::array<char, kUsualBytes> usual_;  // a request's line fits, so that it allocates nothing
+  std::string longer_;                   // used instead of usual_ when that is too small
   char* place_ = usual_.data();
   size_t room_ = kUsualBytes;
-  size_t size_ = 0;  // so many bytes of it are the line
+  size_t size_ = 0;  // bytes of the line
 };
 
 }  // namespace beamline

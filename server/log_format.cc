@@ -13,7 +13,7 @@ namespace beamline {
 namespace {
 
 constexpr char kTimePattern[] = "%Y-%m-%dT%H:%M:%S.%e%z";
-constexpr size_t kMillisecondsPlace = 20;  // of three digits there
+constexpr size_t kMillisecondsPlace = 20;  // offset of the three digits
 
 class LineFormatter final : public spdlog::formatter {
  public:
@@ -55,7 +55,7 @@ class LineFormatter final : public spdlog::formatter {
     line.append(text.data(), text.data() + text.size());
   }
 
-  // Within a second only its milliseconds change.
+  // Formats the time once a second, and replaces only its milliseconds.
   void AppendTime(const spdlog::details::log_msg& message, spdlog::memory_buf_t& line) {
     using std::chrono::milliseconds;
     const auto second = std::chrono::floor<std::chrono::seconds>(message.time);
@@ -74,7 +74,7 @@ class LineFormatter final : public spdlog::formatter {
 
   const bool json_;
   spdlog::pattern_formatter pattern_{kTimePattern, spdlog::pattern_time_type::local, ""};
-  std::chrono::sys_seconds second_;  // of time_
+  std::chrono::sys_seconds second_;  // the second in time_
   spdlog::memory_buf_t time_;
 };
 

@@ -1,4 +1,4 @@
-// How a line of the log looks.
+// The format of a log line.
 #pragma once
 
 #include <memory>
@@ -8,11 +8,12 @@
 
 namespace beamline {
 
-// What a message begins with that is a JSON object with members of its own.
+// A message that is a JSON object with its own members begins with this.
 inline constexpr std::string_view kEventBegin = "{\"event\":";
 
-// "2026-11-22T00:41:07.123+00:00 info TEXT"; as JSON {"time":"...","level":"info",
-// "message":"TEXT"}, and of a message that is an object, its members in place of "message".
+// Text: "2026-11-22T00:41:07.123+00:00 info TEXT". JSON:
+// {"time":"...","level":"info","message":"TEXT"}. If the message is a JSON object, its members
+// replace "message".
 std::unique_ptr<spdlog::formatter> MakeLogFormatter(bool json);
 
 }  // namespace beamline

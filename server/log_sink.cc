@@ -12,26 +12,27 @@
 namespace beamline {
 namespace {
 
-// Of the signals that end a process at fault.
+// Signals of a fault that ends the process.
 constexpr std::array kCrashSignals = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV};
 std::array<struct sigaction, kCrashSignals.size()> handlers_before;
 std::atomic<LogSink*> crash_sink{nullptr};
 
-// Then the process ends as it would have done without.
+// Writes waiting lines, then lets the process end as it would without this handler.
 void OnCrash(int signal, siginfo_t* info, void*) {
   const int error = errno;
   if (LogSink* const sink = crash_sink.exchange(nullptr)) sink->WriteInSignalHandler();
   for (size_t i = 0; i < kCrashSignals.size(); ++i) {
     if (kCrashSignals[i] == signal) sigaction(signal, &handlers_before[i], nullptr);
   }
-  if (info->si_code <= 0) raise(signal);  // a process sent it; else the instruction faults again
+  // A process sent it; otherwise the instruction faults again.
+  if (info->si_code <= 0) raise(signal);
   errno = error;
 }
 
 }  // namespace
 
 LogSink::LogSink(int fd) : fd_(fd), formatter_(std::make_unique<spdlog::pattern_formatter>()) {
-  // Signals are for other threads: this one may be there before they are blocked.
+  // Signals are for other threads, and this one may start before they are blocked.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -62,7 +63,7 @@ void LogSink::log(const spdlog::details::log_msg& message) {
     if (line_.size() > waiting_.size()) return WriteAll({line_.data(), line_.size()});
     std::memcpy(waiting_.data() + waiting, line_.data(), line_.size());
     num_waiting_.store(waiting + line_.size(), std::memory_order_release);
-    // The clock may be set, and the last writing be of a time to come.
+    // The clock may be set back, so that the last write is in the future.
     const bool is_alone = std::chrono::abs(message.time - written_) >= kWindow;
     if (message.level > spdlog::level::info || is_alone) {
       written_ = message.time;

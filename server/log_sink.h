@@ -1,4 +1,4 @@
-// Where the lines of the log are written.
+// The sink that writes log lines.
 #pragma once
 
 #include <array>
@@ -16,18 +16,18 @@
 
 namespace beamline {
 
-// Writes lines to a descriptor, in the order in which they come and each in one piece. A line that
-// comes alone is written at once; others that follow within kWindow of the last writing wait for
-// its end and are written together, by a thread that sleeps where there are none. A line above
-// level info waits for nothing, and all before it are written with it.
+// Writes lines to a descriptor, in order and each in one piece. A line is written at once if the
+// last write is at least kWindow ago. Otherwise it waits for the end of kWindow, and a thread
+// writes all waiting lines together. That thread sleeps while no line waits. A line above level
+// info is written at once, with all before it.
 class LogSink final : public spdlog::sinks::sink {
  public:
   static constexpr std::chrono::milliseconds kWindow{10};
   static constexpr size_t kMostWaiting = 64 << 10;  // bytes
 
-  // `fd` stays the caller's, and outlives it. What cannot be written is dropped.
+  // The caller keeps `fd`, which outlives the sink. Lines that cannot be written are dropped.
   explicit LogSink(int fd);
-  // Writes what waits.
+  // Writes waiting lines.
   ~LogSink() override;
 
   // Any thread.
@@ -36,7 +36,7 @@ class LogSink final : public spdlog::sinks::sink {
   void set_pattern(const std::string& pattern) override;
   void set_formatter(std::unique_ptr<spdlog::formatter> formatter) override;
 
-  // For the handler of a signal that ends the process: writes what waits without a lock. A line
+  // For the handler of a signal that ends the process: writes waiting lines without a lock. A line
   // that another thread adds meanwhile may be lost.
   void WriteInSignalHandler();
 
@@ -54,11 +54,11 @@ class LogSink final : public spdlog::sinks::sink {
   std::atomic<size_t> num_waiting_{0};  // bytes
   spdlog::log_clock::time_point written_;
   bool ends_ = false;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // last, as it uses the other members
 };
 
-// The one of the process: what waits is written also where a signal of a fault ends it (SIGSEGV,
-// SIGABRT and their like). To be called once.
+// The process's sink. It also writes waiting lines when a fault signal ends the process (SIGSEGV,
+// SIGABRT and the like). Call once.
 std::shared_ptr<LogSink> CrashProofLogSink(int fd);
 
 }  // namespace beamline

@@ -15,7 +15,7 @@
 namespace beamline {
 namespace {
 
-// Messages of libraries may have several lines.
+// Replaces control characters: a library's message may have several lines.
 void LogLine(const char* library, std::string message) {
   std::replace_if(
       message.begin(), message.end(), [](unsigned char c) { return c < ' ' || c == 127; }, ' ');

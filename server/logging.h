@@ -1,19 +1,17 @@
-// Logs go to standard error: one line each, never a prompt's or an answer's text.
+// Logs go to standard error, one line each. They never contain the text of a prompt or an answer.
 #pragma once
 
 #include <string>
 
 namespace beamline {
 
-// To be called once per process. What gRPC and protobuf log becomes lines of this log, at level
-// debug.
+// Call once per process. Also redirects the logs of gRPC and protobuf to this log, at level debug.
 void SetUpLogging();
-// Before the process ends otherwise than by the end of main: lines may wait some milliseconds for
-// others.
+// Writes waiting lines. Call before the process ends otherwise than by returning from main.
 void FlushLog();
-// level: debug, info, warn, error, off; info until it is called.
+// level: debug, info, warn, error or off; default info.
 void SetLogLevel(const std::string& level);
-// text or json, of every line from now on.
+// format: text or json, for all later lines.
 void SetLogFormat(const std::string& format);
 
 }  // namespace beamline

@@ -1,5 +1,5 @@
-// beamline-server: exit status 0 after a clean end, 1 when it cannot serve (any more), 2 for a
-// wrong command line or configuration; with --health, 0 when the server asked is SERVING, else 1.
+// beamline-server. Exit status: 0 after a clean end; 1 when it cannot serve (any more); 2 for a
+// wrong command line or configuration. With --health: 0 when the server is SERVING, else 1.
 #include <unistd.h>
 
 #include <algorithm>
@@ -63,7 +63,8 @@ int PrintAndEnd(const std::string& text) {
   return status.ok() ? 0 : Fail(1, status);
 }
 
-// Shorter than what supervisors give a check by default, so that it is this line that says why.
+// Shorter than the default timeout of supervisors' checks, so that this program's own message tells
+// why.
 constexpr std::chrono::milliseconds kHealthTimeout{3000};
 
 int PrintHealth(const CommandLine& line) {
@@ -89,11 +90,11 @@ EngineOptions ToEngineOptions(const ServerConfig& config, ProcessOptions process
   return options;
 }
 
-// What a server of these settings starts beside its engine: gRPC's threads, which without one of
-// them ends the process, its own, and one for unread answers.
+// Number of threads that a server starts in addition to its engine: gRPC's (without one of them
+// gRPC aborts), its own, and one for unread answers.
 int ThreadsOfServer(const ServerConfig& config) {
   constexpr int kAlways = 17;
-  constexpr int kMostByCores = 16;  // of gRPC's
+  constexpr int kMostByCores = 16;  // of gRPC's threads
   constexpr int kOfListener = 5;
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   int num_threads = kAlways + std::min(cores, kMostByCores) + NumWriters(config);
@@ -104,7 +105,7 @@ int ThreadsOfServer(const ServerConfig& config) {
   return num_threads;
 }
 
-// And what it opens: its own, gRPC's, and some for calls.
+// Number of descriptors that it opens: its own, gRPC's, and some for calls.
 int DescriptorsOfServer(const ServerConfig& config) {
   constexpr int kAlways = 24;
   constexpr int kOfListener = 6;
@@ -136,8 +137,8 @@ class LoggingMetrics final : public Metrics {
   }
 };
 
-// Takes of each GPU what the models need, where that is known and no LoadModel brings more of them.
-// Where that turns out not to fit, as much as gpu_memory_fraction says.
+// Takes exactly the GPU memory that the models need, if that is known and LoadModel is off. If that
+// turns out to be too little, takes gpu_memory_fraction instead.
 absl::StatusOr<std::unique_ptr<Engine>> CreateEngine(const ServerConfig& config,
                                                      const EngineOptions& options,
                                                      Metrics& metrics) {
@@ -155,7 +156,7 @@ absl::StatusOr<std::unique_ptr<Engine>> CreateEngine(const ServerConfig& config,
   return Engine::Create(options, &metrics);
 }
 
-// The engine, beside which there is room for a server.
+// Creates the engine, and checks that the process has room for the server as well.
 absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(const ServerConfig& config,
                                                    const EngineOptions& options, Metrics& metrics) {
   const LoadingMark of_calls(config.listen), of_health(config.health_listen);
@@ -181,7 +182,8 @@ void PrintStartLine(const Server& server) {
   if (!status.ok()) spdlog::warn("{}", std::string(status.message()));
 }
 
-// A rank that another process answers with, until no front comes any more.
+// Runs a rank of a model that another process (rank 0) serves. Returns when rank 0 does not come
+// back.
 int Follow(const EngineOptions& options) {
   spdlog::info("{}", VersionLine("beamline-server"));
   const absl::Status status =
@@ -196,22 +198,23 @@ void TellManager(const std::string& state) {
 
 int Main(int argc, char** argv) {
   PrepareStandardStreams();
-  // Debian's abseil, and with it gRPC, else keeps a graph of the mutexes that each thread holds.
+  // Debian's abseil, and so gRPC, would otherwise keep a graph of the mutexes that each thread
+  // holds.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   SetUpLogging();
   const Environment environment = ReadEnvironment(environ);
   const auto line = ParseCommandLine(argc, argv, environment);
   if (!line.ok()) return Fail(2, line.status());
   if (!line->text.empty()) return PrintAndEnd(line->text);
-  // Before signals end the process with status 0, which a check that was cut must not have.
+  // Before signals end the process with status 0: an interrupted check must not return 0.
   if (!line->health_address.empty()) return PrintHealth(*line);
-  static ShutdownSignal shutdown_signal;  // its thread goes on until the process ends
+  static ShutdownSignal shutdown_signal;  // its thread runs until the process ends
   const ServerConfig& config = line->config;
   if (line->print_config) return PrintAndEnd(PrintConfig(config));
   SetLogLevel(config.log_level);
   SetLogFormat(config.log_format);
   for (const std::string& warning : UnknownVariables(environment)) spdlog::warn("{}", warning);
-  // The CUDA backend reads it. Set while no other thread looks at the environment.
+  // The CUDA backend reads it. Set while no other thread reads the environment.
   setenv(kAlgorithmFileVariable, AlgorithmFilePath(config.algorithm_file).c_str(), 1);
   if (const absl::Status status = CheckPollStrategy(getenv(kPollStrategyVariable)); !status.ok()) {
     return Fail(2, status);
@@ -241,7 +244,7 @@ int Main(int argc, char** argv) {
   if (!server.ok()) return Fail(1, server.status());
   spdlog::info("{}", VersionLine("beamline-server"));
   for (const ModelInfo& model : models) LogReady(model);
-  // Before anybody is told that it serves.
+  // Before clients and systemd learn that the server is ready.
   shutdown_signal.OnUserSignal([&server] { (*server)->LogState(); });
   PrintStartLine(**server);
   TellManager(fmt::format("READY=1\nSTATUS=Serving on {}: {}", (*server)->address(),

@@ -11,7 +11,7 @@
 namespace beamline {
 namespace {
 
-// Of malloc's, what nobody has; returned pieces among it.
+// Free bytes of malloc's heap, including those returned to the system.
 int64_t UnusedHeapBytes() { return static_cast<int64_t>(mallinfo2().fordblks); }
 
 }  // namespace
@@ -28,10 +28,10 @@ MemoryTrim::~MemoryTrim() {
 }
 
 void MemoryTrim::Run() {
-  // What is there at one look alone is about to be used, or freed.
+  // Memory that one check alone finds may be about to be used or freed.
   bool had_much = false;
-  // Looks until the return is made once more: the first may have come in the middle of a burst,
-  // whose last small pieces hold pages of which they take little.
+  // Checks left until memory is returned once more. The first return may come in the middle of a
+  // burst, whose last small pieces keep whole pages in use.
   int looks_left = 0;
   while (true) {
     {
@@ -59,21 +59,20 @@ bool MemoryTrim::Return() {
   return before - resident_ >= options_.least_bytes;
 }
 
-// What was returned counts as unused in the heap still: taken into use again, it shows as growth.
-// What was in use at the last return, in the middle of a burst, and was freed since, shows as
-// unused alone.
+// Returned memory still counts as unused in the heap; when it is used again, the process grows.
+// Memory that was in use at the last return and was freed since shows only as unused.
 bool MemoryTrim::HasMuch() const {
   return ResidentBytes() >= resident_ + options_.least_bytes ||
          UnusedHeapBytes() >= unused_ + options_.least_bytes;
 }
 
 void LimitArenas() {
-  // Either also ends malloc's own choice, which grows to 32 and 64 MiB, an arena.
+  // Setting either also stops malloc from adapting both, up to 32 and 64 MiB an arena.
   constexpr int kLargePiece = 1 << 20;
   mallopt(M_MMAP_THRESHOLD, kLargePiece);
   mallopt(M_TRIM_THRESHOLD, 2 * kLargePiece);
-  // An arena takes 64 MiB of addresses, of which threads take one each: under a limit of them
-  // (ulimit -v) there would be none left for the last threads' stacks.
+  // Each thread may get an arena, of 64 MiB of addresses. Under a limit of addresses (ulimit -v)
+  // none would be left for the stacks of the last threads.
   rlimit addresses{};
   if (getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY) {
     mallopt(M_ARENA_MAX, 1);

@@ -1,4 +1,4 @@
-// Gives memory that nobody uses back to the system.
+// Returns unused memory to the system.
 #pragma once
 
 #include <chrono>
@@ -10,17 +10,17 @@
 
 namespace beamline {
 
-// glibc keeps what is freed below memory that is still in use, which after a burst of calls is
-// nearly all of it, for ever. Looks at times, on a thread of its own, whether the process has
-// grown or much of its heap was freed, and has others return what they keep and do not need; and
-// where much of its heap lies unused, returns that: some milliseconds in which those wait who
-// allocate of the same arena, and page faults when it is needed again.
+// glibc keeps freed memory that lies below memory in use: nearly all of it after a burst of calls,
+// and forever. A thread checks from time to time whether the process has grown or much of its heap
+// was freed. If so, it calls `return_others`, and returns the heap's unused memory if there is
+// much. That takes some milliseconds, in which threads that allocate from the same arena wait. Page
+// faults follow when the memory is needed again.
 class MemoryTrim {
  public:
   struct Options {
-    std::chrono::milliseconds interval{5000};  // between looks; it takes two to be returned
-    int64_t least_bytes = int64_t{8} << 20;    // unused, and grown or freed since
-    std::function<void()> return_others;       // what others keep; may be empty
+    std::chrono::milliseconds interval{5000};  // between checks; memory is returned after two
+    int64_t least_bytes = int64_t{8} << 20;    // unused, and grown or freed since the last return
+    std::function<void()> return_others;  // returns memory that other objects keep; may be empty
   };
   MemoryTrim() : MemoryTrim(Options()) {}
   explicit MemoryTrim(const Options& options);
@@ -28,27 +28,26 @@ class MemoryTrim {
 
  private:
   void Run();
-  // Whether that gave much back.
+  // True if at least `least_bytes` were returned.
   bool Return();
   bool HasMuch() const;
 
   const Options options_;
-  // After the last return; of the thread alone.
+  // As of the last return; used by the thread only.
   int64_t resident_ = 0;
-  int64_t unused_ = 0;  // of the heap
+  int64_t unused_ = 0;  // of the heap, in bytes
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stopping_ = false;  // guarded by mutex_
   std::thread thread_;
 };
 
-// Has malloc keep no more than a few megabytes for each of its arenas when what lay before their
-// end is freed, instead of what the largest freed piece was, and take large pieces from the system
-// one by one. Where addresses are limited (ulimit -v) there is one arena. To be called first in
-// main.
+// Limits what malloc keeps: a few megabytes at the end of each arena, instead of as much as the
+// largest freed piece. Large pieces are mapped one by one. With a limit of addresses (ulimit -v)
+// there is one arena. Call first in main.
 void LimitArenas();
 
-// Of this process; 0 where the system does not tell.
+// Resident memory of this process; 0 if the system does not tell.
 int64_t ResidentBytes();
 
 }  // namespace beamline

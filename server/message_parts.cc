@@ -24,10 +24,10 @@ class PartCounter {
 
   size_t parts() const { return parts_; }
 
-  // Counts the fields up to the end of the bytes, of which `type` are. False: that is enough, or
-  // the rest cannot be read.
+  // Counts the fields of a message of `type`, up to the end of the input. Returns false when the
+  // limit is reached or the rest cannot be read.
   bool Count(const Descriptor& type, int depth) {
-    int open_groups = 0;  // which the contract has none of: all within them is unknown
+    int open_groups = 0;  // the API has none, so all within them is unknown
     while (const uint32_t tag = input_.ReadTag()) {
       const int number = WireFormatLite::GetTagFieldNumber(tag);
       const FieldDescriptor* field = open_groups > 0 ? nullptr : type.FindFieldByNumber(number);
@@ -86,9 +86,9 @@ class PartCounter {
 }  // namespace
 
 absl::Status CheckParts(const grpc::ByteBuffer& buffer, const Descriptor& type) {
-  grpc::ByteBuffer copy(buffer);  // shares the bytes; the reader takes a mutable buffer
+  grpc::ByteBuffer copy(buffer);  // shares the bytes; the reader needs a mutable buffer
   grpc::ProtoBufferReader reader(&copy);
-  if (!reader.status().ok()) return absl::OkStatus();  // as parsing tells
+  if (!reader.status().ok()) return absl::OkStatus();  // parsing reports the error
   CodedInputStream input(&reader);
   PartCounter counter(input);
   counter.Count(type, 0);

@@ -1,5 +1,5 @@
-// What a message asks of the memory beyond its bytes: an empty message of two bytes takes dozens
-// when it is parsed, and a field that nobody knows as many.
+// Bounds the memory of a parsed message beyond its bytes. An empty submessage of two bytes takes
+// dozens of bytes when it is parsed, and so does an unknown field.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,15 @@
 
 namespace beamline {
 
-// Smaller messages have no more parts than are taken from any.
+// Smaller messages cannot have more parts than any message may have, so they are not counted.
 inline constexpr size_t kUncountedBytes = size_t{64} << 10;
 
-// To which messages in messages are looked into; the contract nests four deep.
+// Depth to which submessages are checked; the API nests four deep.
 inline constexpr int kMaxMessageDepth = 16;
 
-// INVALID_ARGUMENT when the serialized message has more than kMostRequestParts texts, messages and
-// unknown fields, at all depths together; known numbers are not counted. Bytes that cannot be read
-// are counted up to there. Looks at no more of them than it needs.
+// INVALID_ARGUMENT when the serialized message has more than kMostRequestParts strings, submessages
+// and unknown fields, over all depths. Known numbers are not counted. Stops at the limit, and where
+// the bytes cannot be read.
 absl::Status CheckParts(const grpc::ByteBuffer& buffer, const google::protobuf::Descriptor& type);
 
 }  // namespace beamline

@@ -52,7 +52,7 @@ std::string_view Verb(ModelDirectory::Use use) {
   }
 }
 
-// The names of models that are ready and suit, each once, in the models' order.
+// Names of the ready models for this use, each once, in the models' order.
 std::vector<std::string> ReadyNames(const std::vector<ModelDirectory::ModelPtr>& models,
                                     ModelDirectory::Use use) {
   std::vector<std::string> names;

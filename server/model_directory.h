@@ -1,4 +1,4 @@
-// The models that a server has, and which of them a request means.
+// The models of a server, and the choice of the one for a request.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace beamline {
 
-// Thread safe: what it hands out stays as it is, whatever becomes of the model.
+// Thread safe. A returned ModelPtr stays valid and unchanged when the model is unloaded.
 class ModelDirectory {
  public:
   enum class Use : uint8_t {
@@ -32,18 +32,18 @@ class ModelDirectory {
   // Replaces the models by these, as Engine::Models returns them.
   void Update(std::vector<ModelInfo> models);
 
-  // The model that `name` means; empty, a name or a versioned name, as Engine's functions take it.
-  // INVALID_ARGUMENT naming `model` and the suitable models when there is no such model, when it
-  // cannot do this, or when the name is empty and not exactly one model can; UNAVAILABLE with
+  // The model for `name`: empty, a name or a versioned name, as Engine's functions take it.
+  // INVALID_ARGUMENT naming `model` and the suitable models if there is no such model, if it cannot
+  // do this, or if the name is empty and not exactly one model can. UNAVAILABLE with
   // kModelNotReadyPayload while it is loaded or unloaded.
   absl::StatusOr<ModelPtr> Resolve(std::string_view name, Use use) const;
-  // The model of this name, in any state; without a version the highest one that is ready, else the
+  // The model of this name, in any state. Without a version: the highest ready version, else the
   // highest. Null when there is none.
   ModelPtr Find(std::string_view name) const;
   std::vector<ModelPtr> models() const { return *Now(); }
-  // "a, b, c" of those that are ready and suit.
+  // "a, b, c": the ready models for this use.
   std::string Names(Use use = Use::kAny) const;
-  // "; did you mean 'a'?" for a name that none has, or nothing.
+  // "; did you mean 'a'?" if a ready model has a similar name, else empty.
   std::string Suggestion(std::string_view name) const;
 
  private:
@@ -52,7 +52,7 @@ class ModelDirectory {
   std::shared_ptr<const List> Now() const;
 
   mutable std::mutex mutex_;
-  std::shared_ptr<const List> models_;  // guarded by mutex_; itself never changes
+  std::shared_ptr<const List> models_;  // guarded by mutex_; the list itself never changes
 };
 
 }  // namespace beamline

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMostFolderBytes = 1000;
 
-// What it computes in, and the types beside it that somebody chose.
+// The type that the model computes in, and other types for weights and cache if set.
 std::string TypesOf(const ModelInfo& model) {
   const DType compute = model.dtype.value_or(DType::kFloat32);
   std::string types = Name(compute);
@@ -81,7 +81,7 @@ void LogChange(const ReplicaChange& change) {
                    change.replica);
       break;
     case ReplicaPhase::kFailed:
-      // Of the last one an error tells why.
+      // For the last replica an error line gives the reason.
       if (!change.model_can_answer && !change.will_restart) {
         spdlog::warn("model '{}' version {}: replica {} has failed, and no other answers",
                      model.name, model.version, change.replica);

@@ -1,15 +1,15 @@
-// What the log says of models.
+// Log lines about models.
 #pragma once
 
 #include "engine/api/model.h"
 
 namespace beamline {
 
-// Where a model computes and why, and how it was warmed up.
+// Logs a ready model's device, the reason for it, and how it was warmed up.
 void LogReady(const ModelInfo& model);
-// A model's new state, as the engine has told it.
+// Logs a model's new state.
 void LogChange(const ModelInfo& model);
-// A replica's new phase.
+// Logs a replica's new phase.
 void LogChange(const ReplicaChange& change);
 
 }  // namespace beamline

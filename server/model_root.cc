@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMostPathBytes = 1024;
-// Of a folder and those in it; a checkpoint has some dozens.
+// Limit of entries in a folder and its subfolders. A checkpoint has some dozens.
 constexpr int kMostEntries = 10000;
 
 absl::Status OutsideError(std::string_view folder, std::string_view problem) {
@@ -22,7 +22,7 @@ absl::Status OutsideError(std::string_view folder, std::string_view problem) {
                     "a folder below model_root, as 'translators/en-de'");
 }
 
-// Whether it is names between single slashes, none of them "." or "..".
+// True if `folder` is names between single slashes, none of them "." or "..".
 bool IsBelow(std::string_view folder) {
   if (folder.empty() || folder.size() > kMostPathBytes) return false;
   if (folder.find('\0') != std::string_view::npos) return false;
@@ -75,7 +75,7 @@ absl::Status ModelRoot::CheckLinks(std::string_view folder, const std::string& p
     }
     std::error_code unreadable;
     if (!entry->is_symlink(unreadable)) continue;
-    // One that leads nowhere, or in a circle, is named by whoever opens it.
+    // A broken or circular link fails when it is opened.
     const std::string target = fs::canonical(entry->path(), unreadable).string();
     if (unreadable || Holds(target)) continue;
     return OutsideError(folder, fmt::format(", in which the link '{}' leads out of model_root",

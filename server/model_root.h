@@ -1,4 +1,4 @@
-// The folder below which LoadModel finds models: no name leads out of it.
+// The folder that contains the models for LoadModel. No name leads out of it.
 #pragma once
 
 #include <string>
@@ -15,12 +15,12 @@ class ModelRoot {
   // `path` is a folder. INVALID_ARGUMENT naming model_root otherwise.
   static absl::StatusOr<ModelRoot> Open(const std::string& path);
 
-  // The path of `folder`, which is below the root, and so is all that links in it lead to at this
-  // moment: an early answer that names the fault. What holds the files below the root is that they
-  // are opened beneath it (ModelOptions::folder_root). INVALID_ARGUMENT naming `folder` where it is
-  // not below; NOT_FOUND when there is none.
+  // The path of `folder` below the root. It and all links in it must stay below the root now: this
+  // check only gives an early error with a good message. The guarantee is that files are opened
+  // beneath the root (ModelOptions::folder_root). INVALID_ARGUMENT naming `folder` if it is not
+  // below the root; NOT_FOUND if it does not exist.
   absl::StatusOr<std::string> Resolve(std::string_view folder) const;
-  const std::string& path() const { return path_; }  // without links
+  const std::string& path() const { return path_; }  // links resolved
 
  private:
   explicit ModelRoot(std::string path) : path_(std::move(path)) {}
@@ -28,7 +28,7 @@ class ModelRoot {
   bool Holds(const std::string& path) const;
   absl::Status CheckLinks(std::string_view folder, const std::string& path) const;
 
-  std::string path_;  // without links
+  std::string path_;  // links resolved
 };
 
 }  // namespace beamline

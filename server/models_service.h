@@ -1,5 +1,4 @@
-// beamline.v1.Models: tells what is loaded and, at the admin address, loads, unloads and
-// restarts.
+// beamline.v1.Models: lists models and, at the admin address, loads, unloads and restarts them.
 #pragma once
 
 #include "beamline/v1/models.grpc.pb.h"
@@ -14,13 +13,13 @@ using RawModels =
         v1::Models::WithRawCallbackMethod_LoadModel<v1::Models::WithRawCallbackMethod_UnloadModel<
             v1::Models::WithRawCallbackMethod_RestartReplica<v1::Models::Service>>>>>;
 
-// Whether this server loads and unloads models: nowhere, at another address than this service's, or
+// Where this server loads and unloads models: nowhere, at another address than this service's, or
 // here.
 enum class AdminAccess : uint8_t { kNowhere, kElsewhere, kHere };
 
 class ModelsService final : public RawModels {
  public:
-  // `admin` outlives it; null unless `access` is kHere.
+  // `admin` outlives the service. Null unless `access` is kHere.
   ModelsService(ServiceContext& services, AdminAccess access, ModelAdmin* admin);
 
   using Context = grpc::CallbackServerContext;
@@ -39,7 +38,7 @@ class ModelsService final : public RawModels {
                                            Buffer* response) override;
 
  private:
-  // The RPC reads its request as message_gate.h says.
+  // Registers the RPC to read its request as message_gate.h describes.
   template <auto kMethod>
   void Gate(Rpc rpc, Right right);
   template <typename Call>

@@ -19,7 +19,7 @@ bool Notify(std::string_view state) {
   const size_t length = std::strlen(path);
   if (length >= sizeof(address.sun_path)) return false;
   std::memcpy(address.sun_path, path, length);
-  if (*path == '@') address.sun_path[0] = '\0';  // Linux's abstract names
+  if (*path == '@') address.sun_path[0] = '\0';  // Linux's abstract namespace
   const UniqueFd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length);
   const ssize_t sent = sendto(fd.get(), state.data(), state.size(), MSG_NOSIGNAL,

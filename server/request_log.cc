@@ -28,7 +28,7 @@ spdlog::level::level_enum LevelOf(const CallRecord& record, bool all) {
   }
 }
 
-// A text of a client's, cut where it is too long.
+// Adds a client's text, cut to `most_bytes`.
 void AddCut(std::string_view name, std::string_view text, size_t most_bytes, EventLine& line) {
   if (text.size() <= most_bytes) return line.AddText(name, text);
   line.AddText(name, std::string(text.substr(0, most_bytes)) + "...");

@@ -1,4 +1,4 @@
-// Long because a server has many parts, which begin and end in their order.
+// Long because a server has many parts, which must start and end in order.
 #include "server/server.h"
 
 #include <algorithm>
@@ -43,13 +43,13 @@ namespace beamline {
 namespace {
 
 constexpr int kSpareStreams = 100;
-// A request of gRPC's health service names a service.
+// A request of gRPC's health service names a service only.
 constexpr int kMostHealthBytes = 4 << 10;
-// For a request that is read while many others are.
+// Time limit of a message with an extra slot (MessageBudget).
 constexpr std::chrono::milliseconds kExtraTime{10'000};
-// After the engine has drained: for last messages to reach their readers.
+// Time after the engine's drain for last messages to reach clients.
 constexpr std::chrono::milliseconds kFlushTime{2000};
-// How long last answers may be on their way, and connections may take to close, once no call runs.
+// Time for last answers to be sent and connections to close, once no call runs.
 constexpr std::chrono::milliseconds kCloseTime{100};
 
 class ServerImpl final : public Server {
@@ -94,12 +94,12 @@ class ServerImpl final : public Server {
     metrics_->SetEngine(nullptr);
     acceptor_.reset();
     http_listener_.reset();
-    scraper_.reset();  // reads the engine
+    scraper_.reset();  // uses the engine
     EndAdmin();
     health_listener_.reset();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
     if (tls_ != nullptr) WatchTls(nullptr);
-    engine_.reset();  // before the workers, which carry out its last answers
+    engine_.reset();  // before the workers, which run its last answers
   }
 
   absl::Status Listen(const ServerConfig& config);
@@ -108,7 +108,7 @@ class ServerImpl final : public Server {
   absl::Status ListenForHealth(const ServerConfig& config);
   absl::Status ListenForHttp(const ServerConfig& config);
   absl::Status ServeHttp(const ServerConfig& config, const std::string& where);
-  // The last step of a start, when all that needs file descriptors for good has them.
+  // The last step of a start, when all descriptors that stay open are open.
   absl::Status Accept(const ServerConfig& config);
   // Calls on_fault for devices that fail from now on, and for those that have failed already.
   void WatchForFaults(std::function<void()> on_fault);
@@ -134,11 +134,11 @@ class ServerImpl final : public Server {
   absl::Status MakeGate(const ServerConfig& config);
   void SendSpans(const ServerConfig& config);
   void Configure(const ServerConfig& config, grpc::ServerBuilder& builder);
-  // Ends loads and unloads, answered, and the listener.
+  // Ends loads and unloads, with answers to their clients, and closes the admin listener.
   void EndAdmin();
 
   std::shared_ptr<Metrics> metrics_;
-  std::unique_ptr<SpanExporter> spans_;  // null: none are sent; calls end on the threads below
+  std::unique_ptr<SpanExporter> spans_;  // null: no spans are sent; calls end on the threads below
   WorkerPool writers_;
   WorkerPool text_workers_;
   WorkerPool huge_texts_{1};
@@ -150,26 +150,26 @@ class ServerImpl final : public Server {
   AnswerRoom room_;
   MessageBudget messages_;
   TokenQuotas quotas_;
-  std::unique_ptr<Gate> gate_;  // null: everybody may call
+  std::unique_ptr<Gate> gate_;  // null: no authentication
   ServiceContext services_;
   InferenceService inference_{services_};
   HealthService health_service_{services_};
   HealthService side_health_{services_};  // at health_listen
   ModelsService models_service_{
       services_, has_admin_ ? AdminAccess::kElsewhere : AdminAccess::kNowhere, nullptr};
-  std::unique_ptr<InferService> infer_service_;  // null: not answered
-  std::unique_ptr<TeiServices> tei_services_;    // null: not answered
+  std::unique_ptr<InferService> infer_service_;  // null: protocol is off
+  std::unique_ptr<TeiServices> tei_services_;    // null: protocol is off
   std::unique_ptr<ModelAdmin> admin_;
   std::unique_ptr<ModelsService> admin_service_;
   std::shared_ptr<TlsSource> tls_;  // null: plain text
   std::unique_ptr<SideListener> admin_listener_;
   std::unique_ptr<SideListener> health_listener_;
-  OpenAddress address_;  // its sockets until they are the acceptor's
+  OpenAddress address_;  // keeps the sockets until the acceptor takes them
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<Connections> connections_;
   std::unique_ptr<Health> health_;
   std::unique_ptr<Acceptor> acceptor_;
-  std::unique_ptr<Scraper> scraper_;  // of http_listener_'s /metrics; null: there is none
+  std::unique_ptr<Scraper> scraper_;  // for http_listener_'s /metrics; null: none
   std::unique_ptr<HttpListener> http_listener_;
   std::unique_ptr<MetricsEndpoint> metrics_endpoint_;
   std::string metrics_url_;
@@ -179,19 +179,20 @@ void ServerImpl::Configure(const ServerConfig& config, grpc::ServerBuilder& buil
   builder.SetMaxReceiveMessageSize(config.max_receive_bytes);
   builder.SetMaxSendMessageSize(config.max_send_bytes);
   LeaveOutCompression(builder);
-  // Nobody asks for channelz, and it counts every call.
+  // channelz is not used, and would count every call.
   builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 0);
-  // Room for refusals and health checks above the limit that admission keeps.
+  // Room for refusals and health checks above admission's limit.
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              config.max_concurrent_requests + kSpareStreams);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesOfGrpc);
-  // What a client may send of a request that nobody reads yet (message_gate.h) is HTTP/2's first
-  // window of 64 KiB, and does not grow. Of one that is read it may send all.
+  // A client can send 64 KiB, HTTP/2's first window, of a request that is not read yet
+  // (message_gate.h). The window does not grow without BDP probes. Of a request that is read it may
+  // send all.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              config.min_ping_interval_ms);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  // Clients that vanished without a word are found, and their requests cancelled.
+  // Keepalive pings detect clients that disappeared. Their requests are cancelled.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, config.keepalive_interval_ms);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, config.keepalive_timeout_ms);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, config.handshake_timeout_ms);
@@ -248,7 +249,7 @@ absl::Status ServerImpl::Listen(const ServerConfig& config) {
   } else {
     WatchTls(&metrics_->connections());
   }
-  grpc::EnableDefaultHealthCheckService(false);  // health_service.h
+  grpc::EnableDefaultHealthCheckService(false);  // health_service.h replaces it
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   Configure(config, builder);
@@ -261,7 +262,7 @@ absl::Status ServerImpl::Listen(const ServerConfig& config) {
 }
 
 absl::Status ServerImpl::Accept(const ServerConfig& config) {
-  // gRPC's and HTTP's are counted apart, and use the same descriptors.
+  // gRPC and HTTP connections have limits of their own, but share the process's descriptors.
   const int num_beside = (metrics_endpoint_ != nullptr ? 1 : 0) +
                          (health_listener_ != nullptr ? 1 : 0) +
                          (admin_listener_ != nullptr ? 1 : 0);
@@ -325,21 +326,20 @@ absl::Status ServerImpl::ListenForAdmin(const ServerConfig& config) {
   BEAMLINE_ASSIGN_OR_RETURN(OpenAddress address, ListenAt("admin_listen", config.admin_listen));
   if (tls_ == nullptr) WarnOfPlainText("admin_listen", address);
   BEAMLINE_ASSIGN_OR_RETURN(
-      admin_listener_,
-      SideListener::Start(config,
-                          {.address = std::move(address),
-                           .tls = tls_,
-                           .service = admin_service_.get(),
-                           .max_receive_bytes = config.max_receive_bytes,
-                           .has_reflection = true,
-                           .busy_ports = &admin_->busy_ports()}));  // the other tells health
+      admin_listener_, SideListener::Start(config, {.address = std::move(address),
+                                                    .tls = tls_,
+                                                    .service = admin_service_.get(),
+                                                    .max_receive_bytes = config.max_receive_bytes,
+                                                    .has_reflection = true,
+                                                    // The health listener has no long calls.
+                                                    .busy_ports = &admin_->busy_ports()}));
   return admin_listener_->Accept();
 }
 
 absl::Status ServerImpl::ListenForHttp(const ServerConfig& config) {
   if (config.http_listen == "off") return absl::OkStatus();
   if (config.http_listen != kAutoHttp) return ServeHttp(config, config.http_listen);
-  // Of an address that the configuration does not name, the server can do without.
+  // The default HTTP address is optional: a failure there is only a warning.
   const absl::Status status = ServeHttp(config, kAutoHttpAddress);
   if (!status.ok()) {
     spdlog::warn(
@@ -404,9 +404,9 @@ bool ServerImpl::Drain(std::chrono::milliseconds timeout) {
   admission_.StartDraining();
   if (http_listener_ != nullptr) http_listener_->StartDraining();
   const bool finished = engine_->Drain(timeout);
-  // Calls that the engine has answered may still be writing. gRPC itself waits to the end of its
-  // deadline while any client is connected, so the calls are waited for here: not beyond the
-  // timeout, but for a moment when that is over.
+  // Calls that the engine has answered may still be writing. gRPC's Shutdown waits until its
+  // deadline while any client is connected, so the wait for calls is here: until the timeout, or
+  // for a moment after it.
   const auto flushed =
       std::min(Clock::now() + kFlushTime, std::max(deadline, Clock::now() + kCloseTime));
   while (finished && admission_.running() > 0 && Clock::now() < flushed) {
@@ -414,7 +414,7 @@ bool ServerImpl::Drain(std::chrono::milliseconds timeout) {
   }
   EndAdmin();
   if (http_listener_ != nullptr) http_listener_->Close(kCloseTime);
-  acceptor_.reset();  // gRPC takes no connection any more
+  acceptor_.reset();  // no new connections
   if (admission_.running() == 0) HangUpAnswered(address_.port);
   server_->Shutdown(std::chrono::system_clock::now() + kCloseTime);
   return finished;
@@ -434,7 +434,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   server->WatchForFaults(std::move(on_fault));
   server->WatchForChanges();
   BEAMLINE_RETURN_IF_ERROR(server->ListenForAdmin(config));
-  // After those whose addresses are set, of which one may be what http_listen has by itself.
+  // After the configured addresses, one of which may be the default of http_listen.
   BEAMLINE_RETURN_IF_ERROR(server->ListenForHttp(config));
   BEAMLINE_RETURN_IF_ERROR(server->Accept(config));
   return server;

@@ -71,7 +71,7 @@ void ShutdownSignal::Watch() {
   Next();
   {
     std::lock_guard lock(mutex_);
-    // Nothing of a load needs an orderly end, and it may take minutes.
+    // A load needs no orderly end, and may take minutes.
     if (!serving_) {
       spdlog::info("stopped before it served");
       FlushLog();

@@ -1,8 +1,7 @@
-// What ends the process: SIGTERM, SIGINT and SIGHUP, or the program itself; and SIGUSR1, which asks
-// for something else. While the server loads,
-// a signal ends the process at once, with status 0. Once it serves, the first asks for a clean end
-// and the second ends it at once. SIGHUP stays ignored where whoever started the server (nohup)
-// ignores it.
+// The signals that end the process: SIGTERM, SIGINT and SIGHUP, or a request by the program itself.
+// SIGUSR1 calls a handler. While the server loads, a signal ends the process at once, with status
+// 0. Once it serves, the first signal asks for a clean end, and the second ends it at once. SIGHUP
+// stays ignored if the parent process (nohup) ignores it.
 #pragma once
 
 #include <condition_variable>
@@ -11,26 +10,27 @@
 
 namespace beamline {
 
-// One per process, made before any other thread, so that all threads inherit the blocked signals.
+// One per process. Create it before any other thread, so that all threads inherit the blocked
+// signals.
 class ShutdownSignal {
  public:
   ShutdownSignal();
   ShutdownSignal(const ShutdownSignal&) = delete;
   ShutdownSignal& operator=(const ShutdownSignal&) = delete;
 
-  // From now on a signal asks for a clean end.
+  // From now on the first signal asks for a clean end.
   void StartServing();
-  // Asks for a clean end; a signal that comes later is the first.
+  // Asks for a clean end. A later signal still counts as the first.
   void Request();
-  // Returns with the first signal or request.
+  // Blocks until the first signal or request.
   void Wait();
-  // What SIGUSR1 is for from now on, by the thread that waits for signals; nothing: it is ignored.
-  // The earlier one does not run any more when it returns.
+  // Sets the handler for SIGUSR1, called on the thread that waits for signals. Empty: SIGUSR1 is
+  // ignored. The previous handler does not run any more when this returns.
   void OnUserSignal(std::function<void()> handle);
 
  private:
   void Watch();
-  // The next signal that ends something.
+  // Waits for the next signal that ends the process, and handles SIGUSR1 meanwhile.
   int Next();
 
   std::mutex mutex_;

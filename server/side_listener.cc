@@ -12,9 +12,9 @@
 namespace beamline {
 namespace {
 
-// Of a connection. An operator's program has one or two.
+// Calls per connection. An operator's program has one or two.
 constexpr int kMostCalls = 100;
-// How long the last answers may take to reach their readers.
+// Time for last answers to reach clients.
 constexpr std::chrono::milliseconds kSideCloseTime{100};
 
 }  // namespace
@@ -23,7 +23,7 @@ absl::StatusOr<std::unique_ptr<SideListener>> SideListener::Start(const ServerCo
                                                                   Options options) {
   std::unique_ptr<SideListener> listener(new SideListener());
   listener->address_ = std::move(options.address);
-  grpc::EnableDefaultHealthCheckService(false);  // health_service.h
+  grpc::EnableDefaultHealthCheckService(false);  // health_service.h replaces it
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(options.max_receive_bytes);
   builder.SetMaxSendMessageSize(config.max_send_bytes);
@@ -31,7 +31,7 @@ absl::StatusOr<std::unique_ptr<SideListener>> SideListener::Start(const ServerCo
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostCalls);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesOfGrpc);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, config.handshake_timeout_ms);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // as of the server's own address
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // as at the main address
   builder.RegisterService(options.service);
   if (!options.has_reflection || !config.identity_file.empty()) LeaveOutReflection(builder);
   listener->connections_ = AddConnections(options.tls, builder);

@@ -1,5 +1,4 @@
-// An address beside the one that answers requests, for few who connect: where models are loaded and
-// unloaded, or where health alone is told.
+// An additional address for few clients: the admin address, or an address for health alone.
 #pragma once
 
 #include <functional>
@@ -21,14 +20,14 @@ class SideListener {
   struct Options {
     OpenAddress address;
     std::shared_ptr<TlsSource> tls;    // null: plain text
-    grpc::Service* service = nullptr;  // the only one; outlives the listener
+    grpc::Service* service = nullptr;  // the only service; outlives the listener
     int max_receive_bytes = 0;
-    bool has_reflection = false;  // unless there is an identity_file
-    // Of clients whose connections keep their places; null: none do. Outlives the listener.
+    bool has_reflection = false;  // ignored with an identity_file
+    // Clients whose connections are not closed for others; null: none. Outlives the listener.
     const BusyPorts* busy_ports = nullptr;
   };
 
-  // Answers from Accept on, until it is destroyed. INTERNAL when gRPC does not start.
+  // Serves from Accept on, until it is destroyed. INTERNAL if gRPC does not start.
   static absl::StatusOr<std::unique_ptr<SideListener>> Start(const ServerConfig& config,
                                                              Options options);
   ~SideListener();

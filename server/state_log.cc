@@ -11,7 +11,7 @@
 namespace beamline {
 namespace {
 
-// A step of a large model takes less.
+// Longer than a step of a large model.
 constexpr std::chrono::milliseconds kPatience{300};
 
 std::chrono::nanoseconds Seconds(double seconds) {
@@ -33,7 +33,7 @@ std::string StateLine(const ReplicaSnapshot& snapshot, const ModelStats& stats, 
     line.AddNumber("steps", static_cast<int64_t>(replica.steps));
     line.AddSeconds("expected_wait_seconds", Seconds(replica.expected_wait_seconds));
   }
-  // Of the model, whose replicas share what waits.
+  // Values of the model, as its replicas share one queue.
   line.AddNumber("waiting_requests", stats.waiting_requests);
   line.AddNumber("waiting_tokens", stats.waiting_tokens);
   line.AddSeconds("oldest_waiting_seconds", Seconds(stats.oldest_waiting_seconds));

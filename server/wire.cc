@@ -33,17 +33,17 @@ using google::protobuf::Message;
 using google::protobuf::internal::WireFormatLite;
 
 constexpr size_t kMostSliceBytes = 16 << 10;
-// Looked at for a text, where a message does not parse.
+// Limit of tags read to find a string in a message that does not parse.
 constexpr size_t kMostTags = kMostRequestParts;
 
-// One length-delimited field: a text or a message.
+// One length-delimited field: a string or a message.
 struct WireField {
   const FieldDescriptor* field = nullptr;
   std::string bytes;
 };
 
-// The next such field that `type` has; nullopt at the end, where the bytes cannot be read, or when
-// no tags are left that may be looked at.
+// The next such field of `type`. nullopt at the end, where the bytes cannot be read, or when
+// `tags_left` is used up.
 std::optional<WireField> NextField(const Descriptor& type,
                                    google::protobuf::io::CodedInputStream& input,
                                    size_t& tags_left) {
@@ -70,7 +70,7 @@ google::protobuf::io::CodedInputStream InputOf(std::string_view bytes) {
                                                 static_cast<int>(bytes.size()));
 }
 
-// Why a serialized message does not parse: OK when the fault is not a text's.
+// Finds the invalid string that makes a message fail to parse. OK if there is none.
 absl::Status FindInvalidText(const Descriptor& type, std::string_view bytes,
                              const std::string& prefix, int depth) {
   auto input = InputOf(bytes);
@@ -92,11 +92,11 @@ absl::Status FindInvalidText(const Descriptor& type, std::string_view bytes,
   return absl::OkStatus();
 }
 
-// Where a field stands; made a text only when it is at fault.
+// The path of a field, converted to text only for an error.
 struct Path {
   const Path* outer = nullptr;
   const FieldDescriptor* field = nullptr;
-  int index = 0;  // of a repeated field
+  int index = 0;  // in a repeated field
 
   std::string Text() const {
     std::string text = outer == nullptr ? "" : outer->Text() + ".";
@@ -122,7 +122,7 @@ absl::Status CheckFinite(const Path& path, double value) {
   return FieldError(path.Text(), fmt::to_string(value), "finite numbers");
 }
 
-// The fault of a map's entry, which has no place among the others and is known by its key.
+// Rewrites the error of a map's entry: an entry is named by its key, as it has no index.
 absl::Status InMapEntry(const absl::Status& status, const Path& path, const Message& entry) {
   std::optional<FieldFault> fault = GetFieldFault(status);
   if (!fault.has_value()) return status;
@@ -136,8 +136,8 @@ absl::Status InMapEntry(const absl::Status& status, const Path& path, const Mess
 
 bool HasCheckedValues(const Descriptor& type, std::vector<const Descriptor*>& outer);
 
-// Whether some value of the field is not as the contract says, or of what it holds. A type that
-// holds itself is taken to.
+// True if the field, or a field within its messages, needs a check of its value. A type that
+// contains itself counts as true.
 bool IsChecked(const FieldDescriptor& field, std::vector<const Descriptor*>& outer) {
   if (field.message_type() != nullptr) return HasCheckedValues(*field.message_type(), outer);
   return !field.is_repeated() && (field.cpp_type() == FieldDescriptor::CPPTYPE_ENUM ||
@@ -153,7 +153,7 @@ bool HasCheckedValues(const Descriptor& type, std::vector<const Descriptor*>& ou
   return has;
 }
 
-// The fields of a type that CheckValues looks at, by their numbers.
+// The fields of a type that CheckValues checks, in the order of their numbers.
 struct CheckedFields {
   enum class Kind : uint8_t { kMessage, kMessages, kEnum, kFloat };
   struct Field {
@@ -169,7 +169,7 @@ struct CheckedFields {
     }
     std::ranges::sort(fields, {}, [](const Field& field) { return field.descriptor->number(); });
   }
-  // Asked for once: some of a descriptor's answers are behind a std::once_flag.
+  // Cached, as some descriptor functions check a std::once_flag.
   static Kind KindOf(const FieldDescriptor& field) {
     if (field.message_type() != nullptr) {
       return field.is_repeated() ? Kind::kMessages : Kind::kMessage;
@@ -179,9 +179,8 @@ struct CheckedFields {
   std::vector<Field> fields;
 };
 
-// A value that is absent reads as 0, which is every enum's first and finite.
-// REQUIRES: no field of the contract's requests is a repeated enum or a repeated float. (Tensors
-// are looked at where they are read.)
+// An absent value reads as 0: every enum has it, and it is finite. REQUIRES: requests of the API
+// have no repeated enum or repeated float. (Tensors are checked where they are read.)
 absl::Status CheckValues(const Message& message, const Path* outer) {
   using Kind = CheckedFields::Kind;
   const auto* const reflection = message.GetReflection();
@@ -213,7 +212,7 @@ bool Parse(const grpc::ByteBuffer& buffer, Message& message) {
   if (buffer.TrySingleSlice(&whole).ok()) {
     return message.ParseFromArray(whole.begin(), static_cast<int>(whole.size()));
   }
-  grpc::ByteBuffer copy(buffer);  // the reader takes a mutable buffer
+  grpc::ByteBuffer copy(buffer);  // the reader needs a mutable buffer
   grpc::ProtoBufferReader reader(&copy);
   return reader.status().ok() && message.ParseFromZeroCopyStream(&reader);
 }
@@ -243,7 +242,7 @@ absl::Status ParseMessage(const grpc::ByteBuffer& buffer, Message& message) {
 std::string FindText(const grpc::ByteBuffer& buffer, const Descriptor& type,
                      std::string_view name) {
   const FieldDescriptor* const wanted = type.FindFieldByName(std::string(name));
-  grpc::ByteBuffer copy(buffer);  // shares the bytes; the reader takes a mutable buffer
+  grpc::ByteBuffer copy(buffer);  // shares the bytes; the reader needs a mutable buffer
   grpc::ProtoBufferReader reader(&copy);
   if (wanted == nullptr || !reader.status().ok()) return "";
   google::protobuf::io::CodedInputStream input(&reader);
@@ -259,7 +258,7 @@ std::string FindText(const grpc::ByteBuffer& buffer, const Descriptor& type,
     uint32_t size = 0;
     std::string bytes;
     if (!input.ReadVarint32(&size) || !input.ReadString(&bytes, static_cast<int>(size))) break;
-    value = std::move(bytes);  // the last one counts
+    value = std::move(bytes);  // the last value counts
   }
   return FindInvalidUtf8(value).has_value() ? "" : value;
 }

@@ -1,5 +1,5 @@
-// Messages between gRPC's buffers and protobuf. The services take raw buffers and parse here,
-// because gRPC's own parsing answers a text that is not UTF-8, or a torn message, with an empty
+// Converts messages between gRPC's buffers and protobuf. The services take raw buffers and parse
+// here, because gRPC's own parser answers invalid UTF-8 or a truncated message with an empty
 // UNIMPLEMENTED.
 #pragma once
 
@@ -13,13 +13,13 @@
 
 namespace beamline {
 
-// INVALID_ARGUMENT naming the first field that is not as the contract says: a text that is not
-// UTF-8 (with the byte offset), an enum value that does not exist, a number that is not finite; or
-// the whole message when it cannot be read, or has too many parts (server/message_parts.h).
+// INVALID_ARGUMENT naming the first invalid field: a string that is not UTF-8 (with the byte
+// offset), an unknown enum value, a number that is not finite. Or naming the whole message if it
+// cannot be read or has too many parts (server/message_parts.h).
 absl::Status ParseMessage(const grpc::ByteBuffer& buffer, google::protobuf::Message& message);
 
-// The text of the request's own field `name`, of bytes that need not parse; empty when there is
-// none or it is not UTF-8.
+// The string in the top-level field `name`, from bytes that need not parse. Empty if there is none
+// or it is not UTF-8.
 std::string FindText(const grpc::ByteBuffer& buffer, const google::protobuf::Descriptor& type,
                      std::string_view name);
 

@@ -57,7 +57,7 @@ struct ServiceContext {
   RequestLogOptions request_log;
   SpanExporter* spans = nullptr;    // null: no spans are sent
   UnreadAnswers* unread = nullptr;  // limits unread unary answers; null: no limit
-  // for calls with one request, until it is complete; never null
+  // For calls with one request, until it is complete; never null.
   MessageBudget* messages = nullptr;
   AnswerRoom* room = nullptr;        // for streams of requests; null: no limit
   WorkerPool* huge_texts = nullptr;  // one thread for texts of megabytes; null: text_workers

@@ -23,7 +23,7 @@ struct Caller {
   const grpc::CallbackServerContext* context = nullptr;
   // Charges several requests of one call together. Null: each request has its own charge.
   std::shared_ptr<TokenCharge> charge = nullptr;
-  // from the call's metadata, for protocols whose requests do not name a model
+  // From the call's metadata, for protocols whose requests do not name a model.
   std::string model = {};
 };
 
