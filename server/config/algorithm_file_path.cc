@@ -18,7 +18,7 @@ std::string AlgorithmFilePath(std::string_view setting) {
   if (setting == "off") return "";
   if (setting != "auto") return std::string(setting);
   if (const char* path = std::getenv(kAlgorithmFileVariable)) return path;
-  // A relative XDG_CACHE_HOME is to be ignored, says the XDG base directory specification.
+  // The XDG base directory specification says to ignore a relative XDG_CACHE_HOME.
   const std::filesystem::path xdg = [] {
     const char* folder = std::getenv("XDG_CACHE_HOME");
     return std::filesystem::path(folder == nullptr ? "" : folder);

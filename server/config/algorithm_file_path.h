@@ -1,4 +1,4 @@
-// Where a GPU's measured matrix product algorithms are kept from one start to the next.
+// The path of the GEMM autotuning cache, which keeps a GPU's measured algorithms between starts.
 #pragma once
 
 #include <string>
@@ -6,14 +6,15 @@
 
 namespace beamline {
 
-// The environment variable by which the CUDA backend learns the file's path; empty: none is kept.
+// Environment variable that gives the path to the CUDA backend. Empty: no cache file.
 inline constexpr char kAlgorithmFileVariable[] = "BEAMLINE_CUDA_ALGO_CACHE";
 
-// Whether the setting is a path and not one of its words.
+// True if the setting is a path, and not "off" or "auto".
 bool IsAlgorithmPath(std::string_view setting);
 
-// `setting`: a path; "off"; or "auto": what the environment variable says when it is set, else a
-// file in $XDG_CACHE_HOME/beamline or $HOME/.cache/beamline. Empty when none is to be kept.
+// `setting`: a path, "off" or "auto". "auto" means the environment variable's value if it is set,
+// else a file in $XDG_CACHE_HOME/beamline or $HOME/.cache/beamline. Returns an empty path for no
+// cache file.
 std::string AlgorithmFilePath(std::string_view setting);
 
 }  // namespace beamline

@@ -1,4 +1,4 @@
-// What a configuration must be beyond each of its settings (server/config/server_config.h).
+// Checks of a configuration that involve several settings (server/config/server_config.h).
 #include <array>
 #include <cstddef>
 #include <set>
@@ -39,7 +39,7 @@ absl::Status CheckModelName(const std::string& name) {
   return absl::OkStatus();
 }
 
-// Of a setting that another one needs.
+// The error for a setting that another setting needs.
 absl::Status Missing(const char* field, std::string_view needed_by, const char* accepted) {
   return FieldError({.field = field,
                      .value = "empty",
@@ -61,7 +61,7 @@ absl::Status CheckTls(const ServerConfig& config) {
   return absl::OkStatus();
 }
 
-// Two that listen at one port: which of them could not would be told without its name.
+// Two listeners at one port: the later error would not name the setting.
 absl::Status CheckAddressesDiffer(const ServerConfig& config) {
   const std::array<std::pair<const char*, const std::string*>, 5> addresses = {
       {{"listen", &config.listen},

@@ -29,7 +29,7 @@ absl::Status At(const std::string& path, const YAML::Mark& mark, std::string_vie
   return absl::InvalidArgumentError(fmt::format("{}:{}: {}", path, mark.line + 1, problem));
 }
 
-// The name of an entry, which no entry before it in the mapping has.
+// Reads an entry's name, and checks that it is the first of this name in the mapping.
 absl::StatusOr<std::string> ReadKey(const std::string& path, const YAML::Node& key,
                                     std::set<std::string>& before) {
   if (!key.IsScalar()) return At(path, key.Mark(), "a setting's name must be a single word");
@@ -40,7 +40,7 @@ absl::StatusOr<std::string> ReadKey(const std::string& path, const YAML::Node& k
   return name;
 }
 
-// Sets one entry of a mapping from the setting of its name.
+// Sets the setting of this name to the entry's value.
 absl::Status Apply(const std::string& path, const YAML::Node& key, const std::string& name,
                    const YAML::Node& value, const std::vector<Setting>& settings) {
   const auto setting = std::find_if(settings.begin(), settings.end(),
@@ -71,13 +71,12 @@ absl::Status Apply(const std::string& path, const YAML::Node& key, const std::st
                  SetFromText(*setting, value.Scalar()));
 }
 
-// A path of the file at `path`, to which it is relative.
+// A path in the file at `path`, which it is relative to.
 std::string BesideFile(const std::string& path, const std::string& written) {
   return (std::filesystem::path(path).parent_path() / written).string();
 }
 
-// The same of a model's folder; a model of the Hub has a name instead, where there is no such
-// folder and none in which it could be.
+// The same for a model's folder. A Hub name is kept if neither this folder nor its parent exists.
 std::string ModelBesideFile(const std::string& path, const std::string& written) {
   std::string folder = BesideFile(path, written);
   std::error_code error;
@@ -90,7 +89,7 @@ constexpr std::array<const char*, 7> kPathSettings = {
     "identity_file",        "algorithm_file", "rank_secret_file",  "model_root",
     "tls_certificate_file", "tls_key_file",   "tls_client_ca_file"};
 
-// The setting's value where it is a path; else null.
+// The setting's value if it is a path, else null.
 std::string* PathSetting(std::string_view name, ServerConfig& config) {
   if (std::ranges::find(kPathSettings, name) == kPathSettings.end()) return nullptr;
   for (const Setting& setting : Settings(config)) {
@@ -146,7 +145,7 @@ absl::Status ReadConfig(const std::string& path, const YAML::Node& root, ServerC
   return absl::OkStatus();
 }
 
-// The path from anywhere, when the working directory is known.
+// The absolute path, if the working directory is known.
 std::string Absolute(const std::string& path) {
   std::error_code error;
   const auto absolute = std::filesystem::absolute(path, error);

@@ -1,4 +1,4 @@
-// The configuration file, YAML with the names of Settings:
+// The configuration file: YAML with the names of Settings.
 //
 //   listen: 0.0.0.0:50051
 //   algorithm_file: algorithms.txt       # relative to the file, as folders are
@@ -16,14 +16,14 @@
 
 namespace beamline {
 
-// Sets in `config` what the file sets. NOT_FOUND when there is no such file; INVALID_ARGUMENT
-// naming the file, the line and the fault; `named_by` is what errors of a file that cannot be read
-// say of whence its path is.
+// Sets in `config` what the file sets. NOT_FOUND if the file does not exist. INVALID_ARGUMENT
+// naming the file, the line and the fault. `named_by`: the option or variable that gave the path,
+// for errors of a file that cannot be read.
 absl::Status LoadConfigFile(const std::string& path, ServerConfig& config,
                             std::string_view named_by = "--config");
 
-// `config` as a configuration file: every setting with its value, and paths from the root, so that
-// the file means the same wherever it lies.
+// `config` as a configuration file: every setting with its value. Paths are absolute, so that the
+// file can be moved.
 std::string PrintConfig(ServerConfig config);
 
 }  // namespace beamline

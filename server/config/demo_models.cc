@@ -36,7 +36,7 @@ absl::StatusOr<std::vector<ModelOptions>> FindDemoModels() {
     if (std::filesystem::exists(folder / kDemoModels[0] / "config.json", error)) {
       std::vector<ModelOptions> models;
       for (const char* name : kDemoModels) {
-        // A folder of an earlier version has the first three alone.
+        // A folder of an earlier version has only the first three.
         if (!std::filesystem::exists(folder / name / "config.json", error)) continue;
         ModelOptions model;
         model.name = name;

@@ -1,4 +1,4 @@
-// Where the demo models lie that a server without --model serves.
+// Finds the demo models, which a server without --model serves.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace beamline {
 
-// Looks into $BEAMLINE_MODELS, ../share/beamline/models beside the program, and models/ of the
-// source tree it was built from; of the first that has translate-en-de those that are there.
-// NOT_FOUND naming those folders.
+// Searches $BEAMLINE_MODELS, ../share/beamline/models relative to the program's folder, and models/
+// of the source tree of the build. Uses the first folder that has translate-en-de, and returns the
+// demo models in it. NOT_FOUND naming these folders.
 absl::StatusOr<std::vector<ModelOptions>> FindDemoModels();
 
 }  // namespace beamline

@@ -14,17 +14,17 @@ namespace {
 
 constexpr std::string_view kPrefix = "BEAMLINE_";
 
-// Of other parts: where the demo models, the algorithms, the CUDA backend and NCCL are, and who
-// sums over GPUs; the client's.
+// Variables of other parts: folder of the demo models, autotuning cache, CUDA module, NCCL library,
+// choice of all-reduce; those of the client.
 constexpr std::array<std::string_view, 8> kOthers = {
     "BEAMLINE_MODELS",    kAlgorithmFileVariable, "BEAMLINE_CUDA_MODULE", "BEAMLINE_NCCL_LIBRARY",
     "BEAMLINE_PEER_SUMS", "BEAMLINE_ADDRESS",     "BEAMLINE_METRICS",     "BEAMLINE_TOKEN_FILE"};
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-// Kubernetes gives every container, of each Service in its namespace: NAME_SERVICE_HOST,
+// For each Service in its namespace Kubernetes sets in every container: NAME_SERVICE_HOST,
 // NAME_SERVICE_PORT, NAME_SERVICE_PORT_PORTNAME, NAME_PORT (tcp://10.0.0.1:80) and
-// NAME_PORT_80_TCP, the last also with _PROTO, _PORT and _ADDR behind it.
+// NAME_PORT_80_TCP, the last also with the suffixes _PROTO, _PORT and _ADDR.
 bool IsServiceLink(std::string_view name, std::string_view value) {
   if (name.ends_with("_SERVICE_HOST") || name.find("_SERVICE_PORT") != name.npos) return true;
   if (name.ends_with("_PORT") && value.find("://") != value.npos) return true;

@@ -1,6 +1,5 @@
-// The server's settings as environment variables: of the setting `log_level` it is
-// BEAMLINE_LOG_LEVEL. An environment is shared by many programs, so one that Beamline does not
-// know is no error.
+// Settings as environment variables: `log_level` is BEAMLINE_LOG_LEVEL. Many programs share an
+// environment, so an unknown variable is not an error.
 #pragma once
 
 #include <map>
@@ -12,26 +11,27 @@
 
 namespace beamline {
 
-inline constexpr char kConfigVariable[] = "BEAMLINE_CONFIG";  // as --config
+inline constexpr char kConfigVariable[] = "BEAMLINE_CONFIG";  // like --config
 inline constexpr char kPollStrategyVariable[] = "GRPC_POLL_STRATEGY";
-inline constexpr char kModelVariable[] = "BEAMLINE_MODEL";  // as --model, ';' between several
+// Like --model; several are separated by ';'.
+inline constexpr char kModelVariable[] = "BEAMLINE_MODEL";
 
-// Values by name, of variables that begin with BEAMLINE_.
+// Names and values of the variables that start with BEAMLINE_.
 using Environment = std::map<std::string, std::string>;
 
-// Whether gRPC can serve with this value of kPollStrategyVariable, a list of names; null: not set.
-// With `none` it waits for nothing, and without any name that it knows it ends the process.
+// Checks that gRPC can serve with this value of kPollStrategyVariable, a list of names; null: not
+// set. With `none` gRPC does not wait for events. With no name that it knows it ends the process.
 absl::Status CheckPollStrategy(const char* value);
 
-// Of a process' `environ`. A variable that is empty counts as one that is not set, as it comes of
-// "${X:-}" in shells and compose files.
+// Reads a process's `environ`. An empty variable counts as not set: "${X:-}" in shells and compose
+// files makes such variables.
 Environment ReadEnvironment(const char* const* variables);
 
 // "max_receive_bytes" → "BEAMLINE_MAX_RECEIVE_BYTES".
 std::string VariableName(std::string_view setting);
 
-// A line for each variable that sets nothing, and that neither another part of Beamline reads nor
-// Kubernetes makes for a Service called "beamline" or "beamline-...".
+// A warning for each variable that sets nothing. No warning for variables that other parts of
+// Beamline read, or that Kubernetes sets for a Service named "beamline" or "beamline-...".
 std::vector<std::string> UnknownVariables(const Environment& environment);
 
 }  // namespace beamline

@@ -30,7 +30,7 @@ std::string FlagName(std::string name) {
   return "--" + name;
 }
 
-// Of a flag that there is not: the setting that it means, of the server or of a model.
+// A hint for an unknown flag: the setting of the server or of a model that it probably means.
 std::string FlagHint(const std::string& option) {
   std::string name = option.substr(std::min(option.find_first_not_of('-'), option.size()));
   std::replace(name.begin(), name.end(), '-', '_');
@@ -44,18 +44,19 @@ std::string FlagHint(const std::string& option) {
                      : fmt::format("; it is a model's setting: --model NAME=FOLDER,{}=...", own);
 }
 
-// What --health has without an address: no host:port, and not what an empty variable leaves.
+// The value of --health without an address. It is not a host:port, and differs from an empty
+// variable's value.
 constexpr char kOwnAddress[] = "listen";
 
-// What the flags said, as text.
+// The flags' values as text.
 struct Flags {
   std::string config_file;
   std::vector<std::string> models;
-  std::map<std::string, std::string> settings;  // by setting name, only those given
-  const CLI::Option* health = nullptr;          // --health, with an address or without
+  std::map<std::string, std::string> settings;  // by setting name; only given flags
+  const CLI::Option* health = nullptr;          // --health, with or without an address
 };
 
-// The settings that --model takes behind a model's name and folder, with what they may be.
+// The settings that --model accepts after a model's name and folder, with their accepted values.
 std::vector<std::string> ModelFlagSettings() {
   ModelOptions model;
   std::vector<std::string> texts;
@@ -79,7 +80,7 @@ std::string Help(const Setting& setting) {
                      ToText(setting), EnvironmentHelp(VariableName(setting.name)));
 }
 
-// What help calls the value.
+// The help text's name for the value.
 std::string ValueName(const Setting& setting) {
   const bool is_whole = std::holds_alternative<int32_t*>(setting.value) ||
                         std::holds_alternative<int64_t*>(setting.value);
@@ -144,13 +145,13 @@ void AddOptions(CLI::App& app, CommandLine& line, Flags& flags) {
   app.footer(kExamples);
 }
 
-// The value of a variable; empty when it is not set.
+// The value of a variable; empty if it is not set.
 std::string Value(const Environment& environment, const std::string& variable) {
   const auto it = environment.find(variable);
   return it == environment.end() ? "" : it->second;
 }
 
-// An error of a file says by what it was named, unless it does already.
+// Errors of a file start with the flag or variable that named it.
 absl::Status ApplyFile(const Flags& flags, const Environment& environment, ServerConfig& config) {
   const bool is_flag = !flags.config_file.empty();
   const char* const named_by = is_flag ? "--config" : kConfigVariable;
@@ -164,7 +165,7 @@ absl::Status ApplyFile(const Flags& flags, const Environment& environment, Serve
 
 absl::Status ApplyEnvironment(const Environment& environment, ServerConfig& config) {
   for (Setting setting : Settings(config)) {
-    setting.name = VariableName(setting.name);  // as errors call it
+    setting.name = VariableName(setting.name);  // for errors
     const std::string value = Value(environment, setting.name);
     if (!value.empty()) BEAMLINE_RETURN_IF_ERROR(SetFromText(setting, value));
   }
@@ -185,7 +186,7 @@ absl::Status ApplyFlags(const Flags& flags, ServerConfig& config) {
   for (Setting setting : Settings(config)) {
     const auto it = flags.settings.find(setting.name);
     if (it == flags.settings.end()) continue;
-    setting.name = FlagName(setting.name);  // as errors call it
+    setting.name = FlagName(setting.name);  // for errors
     BEAMLINE_RETURN_IF_ERROR(SetFromText(setting, it->second));
   }
   if (!flags.models.empty()) config.models.clear();
@@ -196,14 +197,14 @@ absl::Status ApplyFlags(const Flags& flags, ServerConfig& config) {
   return absl::OkStatus();
 }
 
-// Where a server that listens at `address` answers: one on all addresses does so on loopback.
+// The address to reach a server that listens at `address`: loopback if it listens on all addresses.
 HostPort Reached(HostPort address) {
   if (address.host == "0.0.0.0" || address.host == "[::]") address.host = "127.0.0.1";
   return address;
 }
 
-// Where to ask a server of this configuration, and whether in TLS, when --health names no address
-// or the one that is given.
+// The address to ask, and whether with TLS. Without an address in --health it is the
+// configuration's own: health_listen, else listen.
 absl::Status SetHealthAddress(CommandLine& line) {
   const ServerConfig& config = line.config;
   const bool is_given = line.health_address != kOwnAddress;
@@ -241,7 +242,7 @@ absl::StatusOr<ModelOptions> ParseModel(std::string_view name, std::string_view 
   std::set<std::string_view> given = {"name", "folder"};
   for (size_t begin = 0; begin <= text.size();) {
     size_t end = std::min(text.find(',', begin), text.size());
-    // What a list goes on with has no name of its own.
+    // The further words of a list have no "name=" before them.
     for (const auto& setting : settings) {
       if (!setting.is_list || !text.substr(begin).starts_with(setting.name + "=")) continue;
       while (end < text.size()) {
@@ -310,7 +311,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
   BEAMLINE_RETURN_IF_ERROR(ApplyEnvironment(environment, config));
   BEAMLINE_RETURN_IF_ERROR(ApplyFlags(flags, config));
   if (flags.health->count() > 0) {
-    // Of a server that runs already: what it serves need not be here.
+    // The server runs elsewhere or already, so its models need not be here.
     BEAMLINE_RETURN_IF_ERROR(SetHealthAddress(line));
     return line;
   }

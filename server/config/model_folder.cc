@@ -19,8 +19,8 @@ constexpr std::string_view kLetters =
 constexpr char kMainRevision[] = "main";
 
 struct HubName {
-  std::string_view model;     // "owner/name", or "name" of some old ones
-  std::string_view revision;  // empty: the main one
+  std::string_view model;     // "owner/name"; some old models have only "name"
+  std::string_view revision;  // empty: main
 };
 
 HubName Split(std::string_view text) {
@@ -39,13 +39,13 @@ bool IsDirectory(const fs::path& path) {
   return fs::is_directory(path, error);
 }
 
-// Where the cache keeps the model's revision; empty: it has none.
+// The folder of the model's revision in the cache; empty if it is not there.
 fs::path Snapshot(const fs::path& cache, const HubName& name) {
   std::string folder = "models--";
   for (const char letter : name.model) folder += letter == '/' ? "--" : std::string(1, letter);
   const fs::path model = cache / folder;
   std::string revision(name.revision.empty() ? kMainRevision : name.revision);
-  // A branch's or a tag's commit is in a file; a commit is a folder.
+  // A file holds the commit of a branch or a tag. A commit is a folder.
   std::ifstream reference(model / "refs" / revision);
   if (std::string commit; reference >> commit && IsPart(commit)) revision = commit;
   const fs::path snapshot = model / "snapshots" / revision;
@@ -98,7 +98,7 @@ absl::StatusOr<std::string> FindModelFolder(const std::string& text, const std::
   const bool is_safe = name.revision.empty() || IsPart(name.revision);
   const fs::path snapshot = hub_cache.empty() || !is_safe ? fs::path() : Snapshot(hub_cache, name);
   if (!snapshot.empty()) return snapshot.string();
-  // A folder that is not in one that is there is a wrong path.
+  // If the parent folder exists, the text is a wrong path and not a Hub name.
   if (!has_owner || IsDirectory(fs::path(text).parent_path())) return text;
   const std::string revision =
       name.revision.empty() ? "" : fmt::format(" --revision {}", name.revision);

@@ -1,4 +1,4 @@
-// How many threads write answers.
+// Number of threads that write answers.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace beamline {
 
-// `writer_threads`, or by the cores that the process may use.
+// `writer_threads`, or by the number of cores that the process may use.
 inline int NumWriters(const ServerConfig& config) {
   constexpr int kCoresOfAWriter = 4, kMost = 4;
   if (config.writer_threads > 0) return config.writer_threads;

@@ -1,4 +1,4 @@
-// What the settings say of a model whose ranks are processes.
+// The options of a model whose ranks are processes.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -7,8 +7,8 @@
 
 namespace beamline {
 
-// Reads the secret. Errors name the setting: of rank_address without a secret, or without the one
-// model whose ranks meet there; of a rank that the model has not.
+// Reads the options and the secret. Errors name the setting: rank_address without a secret or
+// without exactly one model of several ranks; a rank that this model does not have.
 absl::StatusOr<ProcessOptions> ReadProcessOptions(const ServerConfig& config);
 
 }  // namespace beamline

@@ -1,4 +1,4 @@
-// Long because every setting of the server has its row.
+// Long because every setting of the server has a row here.
 #include "server/config/server_config.h"
 
 #include <algorithm>
@@ -46,14 +46,14 @@ std::vector<std::string_view> WordsOf(std::string_view list) {
   return words;
 }
 
-// Of a type's other name the one that choices have.
+// Replaces a type's short name by the one in the choices.
 std::string_view FullTypeName(std::string_view name) {
   if (name == "half" || name == "fp16") return "float16";
   if (name == "bf16") return "bfloat16";
   return name == "float" || name == "fp32" ? "float32" : name;
 }
 
-// An address that may lack its host: ":50051" is of all this machine's, "8000" of its own alone.
+// Adds a missing host: ":50051" means all addresses, "8000" means loopback only.
 std::string WithHost(std::string_view text) {
   if (text.starts_with(':')) return fmt::format("0.0.0.0{}", text);
   const bool is_port = !text.empty() && text.find_first_not_of("0123456789") == text.npos;
@@ -98,7 +98,7 @@ absl::Status Set(const Setting& setting, std::string_view text, Number& value) {
   const auto low = static_cast<Parsed>(setting.min), high = static_cast<Parsed>(setting.max);
   Parsed number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  // The form of the comparison refuses NaN too.
+  // This form of the comparison also refuses NaN.
   bool is_number = error == std::errc() && end == text.data() + text.size();
   if constexpr (std::is_integral_v<Number>) {
     if (const auto with_unit = ParseWithUnit(setting.unit, text); with_unit.has_value()) {
@@ -310,7 +310,7 @@ std::vector<Setting> QuotaSettings(ServerConfig& c) {
   };
 }
 
-// What the server tells of requests beyond metrics.
+// Settings of logs and spans.
 std::vector<Setting> LogSettings(ServerConfig& c) {
   return {
       {"log_level",
@@ -529,7 +529,7 @@ std::vector<std::string> Names(const std::vector<Setting>& settings) {
 }
 
 std::string_view OwnName(std::string_view name, const std::vector<Setting>& settings) {
-  // As other servers call them.
+  // Other servers' names for our settings.
   static constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
       {"port", "listen"},
       {"host", "listen"},

@@ -12,7 +12,7 @@ namespace {
 
 struct Unit {
   std::string_view name;
-  double size = 1;  // in the kind's smallest
+  double size = 1;  // in the kind's smallest unit
 };
 
 constexpr Unit kSizes[] = {{"B", 1},        {"kB", 1e3},    {"KB", 1e3},     {"MB", 1e6},
@@ -21,10 +21,10 @@ constexpr Unit kSizes[] = {{"B", 1},        {"kB", 1e3},    {"KB", 1e3},     {"M
 constexpr Unit kTimes[] = {{"us", 1}, {"ms", 1e3}, {"s", 1e6}, {"min", 60e6}, {"h", 3600e6}};
 
 struct Kind {
-  std::string_view own;  // the settings' unit
+  std::string_view own;  // unit of settings
   std::string_view example;
   std::span<const Unit> units;
-  double size = 1;  // of `own`, in the smallest
+  double size = 1;  // of `own`, in the smallest unit
 };
 
 constexpr Kind kKinds[] = {{"bytes", "64MiB", kSizes, 1}, {"ms", "30s", kTimes, 1e3}};
@@ -62,7 +62,7 @@ std::optional<int64_t> ParseWithUnit(std::string_view own, std::string_view text
   for (const Unit& unit : kind->units) {
     if (unit.name != name) continue;
     const double value = number * (unit.size / kind->size);
-    // 16.1 s are 16100.000000000002 ms in binary.
+    // In binary, 16.1 s are 16100.000000000002 ms.
     const double whole = std::round(value);
     const double inexact = std::min(1e-3, 1e-15 * std::max(1e3, std::abs(value)));
     if (std::abs(value) < 0x1p53 && std::abs(value - whole) <= inexact) {
