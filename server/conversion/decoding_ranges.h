@@ -1,6 +1,6 @@
-// Ranges of decoding options that a request of another protocol has beside those which it chooses
-// by: a top_p beside a temperature of 0, say. The engine never sees them, and a wrong value is the
-// client's mistake all the same.
+// Checks ranges of decoding options that a request of another protocol sets but does not use: top_p
+// with a temperature of 0, for example. The engine never sees them, but a wrong value is still the
+// client's mistake.
 #pragma once
 
 #include "absl/status/status.h"
@@ -8,8 +8,8 @@
 
 namespace beamline {
 
-// FieldError that names the engine's field ("decoding.sampling.top_p") for the first value that is
-// beyond its range, whatever the model.
+// FieldError naming the engine's field ("decoding.sampling.top_p") of the first value out of range,
+// for any model.
 absl::Status CheckRanges(const v1::Sampling& sampling);
 absl::Status CheckRanges(const v1::Beam& beam);
 

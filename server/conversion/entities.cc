@@ -32,7 +32,7 @@ Tag TagOf(std::string_view label) {
   return {false, label};
 }
 
-// Behind the first hyphen, whatever is before it.
+// The part after the first hyphen, whatever is before it.
 std::string GroupName(const std::string& label) {
   const size_t hyphen = label.find('-');
   return hyphen == std::string::npos ? label : label.substr(hyphen + 1);
@@ -78,12 +78,12 @@ class EntityFinder {
     return tokens;
   }
 
-  // Whether the token goes on with the word of the one before it.
+  // True if the token continues the word of the previous token.
   bool IsWithinWord(size_t i) const {
     const InputToken& token = input_.tokens[i];
     if (token.id == tokenizer_.unknown_id()) return false;
     if (tokenizer_.MarksContinuations()) {
-      // Marked is what is spelled longer than what it stands for.
+      // A continuation mark makes the token's spelling longer than its text.
       const auto length = static_cast<size_t>(token.end - token.begin);
       const auto begin = static_cast<size_t>(token.begin);
       return CountCharacters(SpellingOf(i)) != CountCharacters(input_.text.substr(begin, length));
@@ -95,7 +95,7 @@ class EntityFinder {
 
   std::vector<Labelled> Words() const {
     std::vector<Labelled> words;
-    std::vector<size_t> word;  // its tokens
+    std::vector<size_t> word;  // indices of its tokens
     for (size_t i = 0; i < input_.tokens.size(); ++i) {
       if (input_.tokens[i].of_template) continue;
       if (!word.empty() && !IsWithinWord(i)) words.push_back(Word(std::exchange(word, {})));

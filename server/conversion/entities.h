@@ -1,4 +1,4 @@
-// Classes of tokens to entities, as transformers' pipeline of token classification makes them
+// Joins classified tokens to entities, like transformers' token classification pipeline
 // (transformers/pipelines/token_classification.py).
 #pragma once
 
@@ -14,18 +14,18 @@
 
 namespace beamline {
 
-// One input's answer.
+// The result for one input.
 struct TokenScores {
   std::string_view text;
   std::span<const InputToken> tokens;
-  std::span<const float> scores;  // [tokens, labels]
+  std::span<const float> scores;  // row-major [num_tokens, num_labels]
   const std::vector<std::string>& labels;
 };
 
-// A token as the pipeline has it.
+// The token's text as the pipeline returns it.
 std::string PieceOf(const InputToken& token, std::string_view text, const Tokenizer& tokenizer);
 
-// In the order of the text, of every label. REQUIRES: aggregation is not AGGREGATION_NONE.
+// Entities of all labels, in the order of the text. REQUIRES: aggregation is not AGGREGATION_NONE.
 std::vector<v1::Entity> FindEntities(const TokenScores& input, v1::Aggregation aggregation,
                                      const Tokenizer& tokenizer);
 

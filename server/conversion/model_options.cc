@@ -16,7 +16,7 @@ namespace {
 
 using google::protobuf::FieldDescriptor;
 
-// nullopt: by the checkpoint and the device.
+// nullopt: chosen by checkpoint and device.
 absl::StatusOr<std::optional<DType>> ToDType(v1::DataType type) {
   switch (type) {
     case v1::DATA_TYPE_UNSPECIFIED:
@@ -33,7 +33,7 @@ absl::StatusOr<std::optional<DType>> ToDType(v1::DataType type) {
   }
 }
 
-// Sets one option from the field of its name.
+// Sets one option from the field of the same name.
 struct Setter {
   const v1::ModelSettings& message;
   const FieldDescriptor& field;

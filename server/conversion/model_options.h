@@ -1,4 +1,4 @@
-// What LoadModel, UnloadModel and RestartReplica ask for, as the engine takes it.
+// Converts LoadModel, UnloadModel and RestartReplica to the engine's options.
 #pragma once
 
 #include <chrono>
@@ -10,17 +10,17 @@
 
 namespace beamline {
 
-// All but the folder, which is as the message names it. INVALID_ARGUMENT for a number that its type
-// cannot hold; what a value may be the engine says.
+// Converts everything; the folder stays as the message names it. INVALID_ARGUMENT for a number that
+// its type cannot hold. The engine checks ranges.
 absl::StatusOr<ModelOptions> ToModelOptions(const v1::LoadModelRequest& message);
 
-// An error of the engine about an option, with the name of the field of LoadModelRequest.
+// Renames the field of an engine's error to that of LoadModelRequest.
 absl::Status InLoadModelRequest(const absl::Status& status);
 
-// 0: not given. INVALID_ARGUMENT out of range.
+// 0: not given. INVALID_ARGUMENT if out of range.
 absl::StatusOr<int32_t> ToVersion(const v1::UnloadModelRequest& message);
 absl::StatusOr<int32_t> ToVersion(const v1::RestartReplicaRequest& message);
-// `otherwise` where the message has none. INVALID_ARGUMENT out of range.
+// `otherwise` if the message has none. INVALID_ARGUMENT if out of range.
 absl::StatusOr<std::chrono::milliseconds> ToGrace(const v1::UnloadModelRequest& message,
                                                   std::chrono::milliseconds otherwise);
 absl::StatusOr<std::chrono::milliseconds> ToGrace(const v1::RestartReplicaRequest& message,

@@ -41,7 +41,7 @@ Chat ToChat(const v1::Chat& message) {
   return chat;
 }
 
-// The prompt is the field, or the one of this index in it.
+// `field` is the prompt, or a list with the prompt at `index`.
 absl::StatusOr<Prompt> ToPrompt(const v1::Prompt& message, std::string_view field,
                                 std::optional<int> index = std::nullopt) {
   switch (message.kind_case()) {
@@ -131,7 +131,7 @@ absl::StatusOr<ShapingOptions> ToShaping(const v1::Shaping& message) {
   options.no_repeat_ngram_size =
       Optional<int32_t>(message.has_no_repeat_ngram_size(), message.no_repeat_ngram_size());
   options.logit_bias.assign(message.logit_bias().begin(), message.logit_bias().end());
-  std::sort(options.logit_bias.begin(), options.logit_bias.end());  // a map has no order of its own
+  std::sort(options.logit_bias.begin(), options.logit_bias.end());  // a map has no order
   for (int i = 0; i < message.bad_words_size(); ++i) {
     BEAMLINE_ASSIGN_OR_RETURN(Prompt word, ToPrompt(message.bad_words(i), "shaping.bad_words", i));
     options.bad_words.push_back(std::move(word));
@@ -169,7 +169,7 @@ void SetPooling(v1::Pooling pooling, EncodeRequest& request) {
     case v1::POOLING_NONE:
       request.per_token = true;
       break;
-    default:  // POOLING_MODEL; values that do not exist were refused when the message was parsed
+    default:  // POOLING_MODEL; unknown values were refused by the parser
       break;
   }
 }
@@ -212,7 +212,7 @@ absl::StatusOr<ClassifyInput> ToInput(const v1::ClassifyInput& message, const st
   return FieldError(field, "not given", "text, pair or ids");
 }
 
-// What Classify and Rerank have in common.
+// The common fields of Classify and Rerank.
 template <typename Message>
 ClassifyRequest ToClassifyRequest(const Message& message) {
   ClassifyRequest request;
@@ -248,7 +248,7 @@ absl::StatusOr<GenerateRequest> ToEngineRequest(const v1::GenerateRequest& messa
 }
 
 absl::StatusOr<EncodeRequest> ToEngineRequest(const v1::EncodeRequest& message) {
-  // One that is returned everywhere is made where it is wanted.
+  // Constructed in place and returned everywhere, to avoid a copy.
   absl::StatusOr<EncodeRequest> made(absl::in_place);
   EncodeRequest& request = *made;
   request.model = message.model();

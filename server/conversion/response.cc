@@ -15,7 +15,7 @@
 namespace beamline {
 namespace {
 
-constexpr size_t kMostErrorBytes = 1000;  // of one line of UTF-8, whatever a folder's names hold
+constexpr size_t kMostErrorBytes = 1000;  // of one line of UTF-8, whatever a folder's names contain
 
 v1::FinishReason ToFinishReason(FinishReason reason) {
   switch (reason) {
@@ -89,7 +89,7 @@ void SetWhole(const Result& result, const AnswerOptions& options, Message& messa
   message.set_request_id(options.request_id);
 }
 
-// The places of the scores that are told: all in their order, or the best first.
+// Indices of the scores to return: all in order, or the best `top` first.
 std::vector<size_t> Places(std::span<const float> scores, std::optional<int32_t> top) {
   std::vector<size_t> places(scores.size());
   std::iota(places.begin(), places.end(), size_t{0});
@@ -127,8 +127,8 @@ void AddTokens(const TokenScores& input, int32_t top, const std::set<std::string
   }
 }
 
-// A text with one of its tokens changed, as transformers' pipeline of masks tells it: without
-// padding, and without special tokens where no other masks are to be seen.
+// The text with one token replaced, like transformers' fill-mask pipeline: without padding, and
+// with special tokens only if other masks are shown.
 std::string Filled(const std::vector<InputToken>& tokens, size_t position, int32_t id,
                    bool skip_special_tokens, const Tokenizer& tokenizer) {
   TokenIds ids;
@@ -363,7 +363,7 @@ v1::FillMaskResponse ToFillMaskMessage(const EncodeResult& result, const Tokeniz
         v1::MaskFill& fill = *out.add_fills();
         fill.set_id(id);
         fill.set_score(score);
-        // A model may have more ids than its tokenizer; these have no text.
+        // A model may have more ids than its tokenizer. These have no text.
         fill.set_text(tokenizer.Decode({&id, 1}, /*skip_special_tokens=*/false).value_or(""));
         fill.set_sequence(
             Filled(result.tokens[i], position, id, result.masks[i].size() == 1, tokenizer));
@@ -381,7 +381,7 @@ v1::Model ToMessage(const ModelInfo& model, int32_t num_template_tokens) {
   message.set_state(ToModelState(model.state));
   if (!model.error.empty()) message.set_error(Shorten(model.error, kMostErrorBytes));
   if (model.dtype.has_value()) message.set_data_type(ToDataType(*model.dtype));
-  // The rest is known once it is loaded.
+  // The other fields are known once it is loaded.
   if (model.state == ModelState::kLoading || model.state == ModelState::kFailed) return message;
   message.set_architecture(model.architecture);
   message.set_task(ToTask(model.task));

@@ -1,4 +1,4 @@
-// The engine's results to messages of the contract.
+// Converts the engine's results to messages of the API.
 #pragma once
 
 #include <optional>
@@ -13,11 +13,11 @@
 
 namespace beamline {
 
-// What a request asked of its answer, kept until the answer is there.
+// What the answer needs from its request.
 struct AnswerOptions {
   std::string model;
   std::string request_id;
-  bool sampling = false;  // the answer tells the seed
+  bool sampling = false;  // the answer has the seed
   bool return_token_ids = true;
 };
 
@@ -27,17 +27,17 @@ v1::StreamEnd ToStreamEnd(const GenerateResult& result, const AnswerOptions& opt
 v1::SequenceDelta ToMessage(GenerateDelta delta, const AnswerOptions& options);
 v1::ScoreResponse ToMessage(const ScoreResult& result, const AnswerOptions& options);
 v1::EncodeResponse ToMessage(const EncodeResult& result, const AnswerOptions& options);
-// The same into a message that is empty.
+// The same, into an empty message.
 void FillMessage(const EncodeResult& result, const AnswerOptions& options,
                  v1::EncodeResponse& message);
-// The best `top` classes of each input, or all of them as `labels` has them.
+// The best `top` classes of each input, or all in the order of `labels`.
 v1::ClassifyResponse ToClassifyMessage(const EncodeResult& result,
                                        const std::vector<std::string>& labels,
                                        std::optional<int32_t> top, const AnswerOptions& options);
 // The best `top` documents, or all in their order.
 v1::RerankResponse ToRerankMessage(const EncodeResult& result, std::optional<int32_t> top,
                                    const AnswerOptions& options);
-// What ClassifyTokens asked of its answer.
+// The request's options for the answer of ClassifyTokens.
 struct TokenAnswerOptions {
   std::vector<std::string> inputs;
   v1::Aggregation aggregation = v1::AGGREGATION_NONE;
