@@ -1,4 +1,4 @@
-// beamline_build_info: which build of the server this is, as labels.
+// beamline_build_info: labels that identify the server's build.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// The connections of the gRPC port, as a scrape shows them.
+// Metrics of the gRPC port's connections.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace beamline {
 
-// Appends connections accepted, refused and open, and whether new ones are taken.
+// Appends connections accepted, refused and open, and whether new ones are accepted.
 void CollectConnections(const ConnectionStats& stats,
                         std::vector<prometheus::MetricFamily>& families);
 

@@ -13,7 +13,7 @@ namespace {
 
 using prometheus::MetricFamily;
 
-// Series of a model by its name alone.
+// Series with the model's name as the only label.
 struct Row {
   MetricFamily family;
   double (*value)(const ModelStats&);
@@ -50,7 +50,7 @@ std::vector<Row> MakeRows() {
   };
 }
 
-// Series with further labels.
+// Series with more labels.
 struct Families {
   MetricFamily blocks = GaugeFamily("beamline_kv_blocks", "Blocks of the key/value cache");
   MetricFamily prompt =
@@ -88,8 +88,8 @@ void AddCounts(const std::string& name, const ModelStats& stats, Families& to) {
            static_cast<double>(stats.total_blocks - stats.used_blocks));
 }
 
-// Replicas of a name that share a device are one sample of its memory. `divided`: devices that are
-// in to.unused already.
+// Replicas of a name on the same device share one sample of memory. `divided`: devices that are in
+// to.unused already.
 void AddReplicas(const std::string& name, const ModelStats& stats, std::set<std::string>& divided,
                  Families& to) {
   std::map<std::pair<std::string, std::string>, size_t> bytes;  // by device and use
@@ -131,7 +131,7 @@ void CollectEngine(const Engine& engine, std::vector<MetricFamily>& families) {
              1);
     if (!names.insert(model.name).second) continue;
     const auto stats = engine.Stats(model.name);
-    if (!stats.ok()) continue;  // the model has gone meanwhile
+    if (!stats.ok()) continue;  // the model was unloaded meanwhile
     for (auto& [family, value] : rows) AddValue(family, {{"model", model.name}}, value(*stats));
     AddCounts(model.name, *stats, more);
     AddReplicas(model.name, *stats, divided, more);

@@ -1,5 +1,5 @@
-// What a scrape says of the engine's models: their counters and the state of the moment. A model's
-// series are there as long as the model.
+// Metrics of the engine's models: counters and current state. A model's series exist while it is
+// loaded.
 #pragma once
 
 #include <vector>

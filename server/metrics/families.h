@@ -1,4 +1,4 @@
-// Shorthand to build what a scrape returns.
+// Helpers to build metric families.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// A histogram that any thread may observe into without a lock. (prometheus-cpp's own takes a mutex
-// and scans its buckets on every observation; replicas observe every step.)
+// A histogram without locks: any thread may observe. (prometheus-cpp's own takes a mutex and scans
+// its buckets for each observation, and replicas observe every step.)
 #pragma once
 
 #include <atomic>
@@ -13,27 +13,26 @@ namespace beamline {
 
 class Histogram {
  public:
-  // Edges ascending; a value equal to an edge belongs to the bucket below it, as Prometheus says.
+  // `edges` ascend. As in Prometheus, a value equal to an edge belongs to the bucket below it.
   explicit Histogram(const std::vector<double>& edges);
 
   void Observe(double value);
-  // Cumulative, with the last bucket at infinity. Of observations made meanwhile, some may be
-  // counted and some not.
+  // Cumulative counts; the last bucket is +Inf. A concurrent observation may or may not be
+  // included.
   prometheus::ClientMetric::Histogram Snapshot() const;
 
  private:
   const std::vector<double>& edges_;                 // static storage
-  std::unique_ptr<std::atomic<uint64_t>[]> counts_;  // [edges + 1]
+  std::unique_ptr<std::atomic<uint64_t>[]> counts_;  // [num_edges + 1]
   std::atomic<double> sum_{0.0};
 };
 
-// Seconds: 100 us to 600 s, each edge at most twice the one before, so that a quantile between two
-// of them is off by less than that. A scrape has each edge of each series: no more of them than it
-// takes.
+// Seconds, 100 us to 600 s. Each edge is at most twice the previous one, which bounds the error of
+// a quantile. There are no more edges than needed, as a scrape has each edge of each series.
 const std::vector<double>& LatencyEdges();
-// Tokens or sequences of a step: powers of two.
+// Powers of two, for the tokens or sequences of a step.
 const std::vector<double>& SizeEdges();
-// Tokens of a request: powers of two, up to the longest contexts that models have.
+// Powers of two up to the longest contexts of models, for the tokens of a request.
 const std::vector<double>& TokenEdges();
 
 }  // namespace beamline

@@ -1,4 +1,4 @@
-// The HTTP listener, as a scrape shows it.
+// Metrics of the HTTP listener.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// What an HTTP listener counts, for /metrics.
+// Counters of an HTTP listener, for /metrics.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@ namespace beamline {
 
 // Written by any thread.
 struct HttpStats {
-  // The statuses of answers that are counted by themselves; others are the last, "other".
+  // Statuses with a counter of their own. Others are counted in the last, "other".
   static constexpr std::array<int, 17> kStatuses = {200, 400, 401, 403, 404, 405, 408, 413, 415,
                                                     417, 429, 431, 500, 501, 503, 504, 0};
 

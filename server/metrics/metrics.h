@@ -1,5 +1,5 @@
-// What the server measures, and its answer to a scrape of /metrics. Recording never takes a lock:
-// every series lies in arrays made when its model comes, by model and RPC.
+// The server's metrics, and the content of /metrics. Recording does not lock: the series of all
+// models and RPCs are in arrays, allocated when a model is added.
 #pragma once
 
 #include <array>
@@ -27,24 +27,24 @@
 
 namespace beamline {
 
-// Why a call was refused before any work: label values of `reason`.
+// Why a call was refused: values of the label `reason`.
 enum class Rejection : uint8_t {
   kOverload,         // max_concurrent_requests calls run
   kQueueFull,        // max_queued_requests wait for the model
-  kQueuedTokens,     // its tokens beside those that wait are more than max_queued_tokens
-  kDeadline,         // it would be answered too late
-  kQuota,            // its client has used its quota of tokens
-  kDraining,         // the server is about to stop
+  kQueuedTokens,     // its tokens and the waiting ones exceed max_queued_tokens
+  kDeadline,         // it would miss its deadline
+  kQuota,            // its client has used up its token quota
+  kDraining,         // the server is stopping
   kDeviceFault,      // the model's device has failed
   kNotReady,         // the model is being loaded or unloaded
-  kUnauthenticated,  // the caller is nobody whom the server knows
-  kPermissionDenied  // the caller may not call this
+  kUnauthenticated,  // unknown or missing credentials
+  kPermissionDenied  // the caller has no permission for this call
 };
 inline constexpr std::array<std::string_view, 10> kRejectionNames = {
     "overload", "queue_full",   "queued_tokens", "deadline",        "quota",
     "draining", "device_fault", "not_ready",     "unauthenticated", "permission_denied"};
 
-// What became of a model's requests since the start, of all versions together.
+// Totals of a model's requests since the start, over all versions.
 struct ModelTotals {
   struct Sum {
     uint64_t count = 0;
@@ -52,44 +52,44 @@ struct ModelTotals {
   };
   Sum success;  // from arrival to the last byte
   Sum failure;
-  Sum queue;    // of those whose answer was computed, until the first step
-  Sum compute;  // and from there on
+  Sum queue;    // of computed requests: until the first step
+  Sum compute;  // of computed requests: from the first step on
   uint64_t steps = 0;
-  uint64_t last_ms = 0;  // since 1970, of the last one's end; 0: there was none
+  uint64_t last_ms = 0;  // end of the last request, since 1970; 0: none
 };
 
 class Metrics : public EngineObserver, public prometheus::Collectable {
  public:
-  // Names with series of their own; calls to more are counted under "none".
+  // Limit of names with their own series. Calls to further models are counted under "none".
   static constexpr size_t kMostModels = 1024;
 
   explicit Metrics(const std::vector<ModelOptions>& models);
 
-  // Makes the series of this name, unless there are any: they stay, so that counters never go back
-  // when a model is loaded again.
+  // Makes the series of this name, unless they exist. Series are never removed, so that counters do
+  // not go back when a model is loaded again.
   void AddModel(const std::string& name);
   void RecordCall(const CallRecord& record);
   void RecordRejection(Rejection reason);
   void OnStep(const std::string& model, const StepReport& report) override;
-  // Of a model without series of its own, those of "none".
+  // A model without its own series has those of "none".
   ModelTotals Totals(std::string_view model) const;
 
-  // From now on the gauges have values; null: from now on they have none.
+  // The engine for the gauges; null: the gauges are left out.
   void SetEngine(const Engine* engine) { engine_ = engine; }
-  // From now on the gauges have vLLM's names beside ours.
+  // From now on some gauges are also exported under vLLM's names.
   void AddVllmNames() { has_vllm_names_ = true; }
   std::vector<prometheus::MetricFamily> Collect() const override;
-  // Written by whoever accepts connections.
+  // Written by the acceptor.
   ConnectionStats& connections() { return connections_; }
-  // Written by whoever sends spans.
+  // Written by the span exporter.
   SpanStats& spans() { return spans_; }
-  // Written by the HTTP listener, where there is one.
+  // Written by the HTTP listener, if there is one.
   HttpStats& http() { return http_; }
-  // Written by whoever reads certificates, where there are any.
+  // Written by the certificate reader, if TLS is on.
   CertificateStats& certificates() { return certificates_; }
-  // Written by quotas, where there are any.
+  // Written by the quotas, if there are any.
   QuotaStats& quotas() { return quotas_; }
-  // Written by whoever reads requests.
+  // Written by the message budget.
   MessageStats& messages() { return messages_; }
 
  private:
@@ -128,7 +128,7 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
   std::span<const std::unique_ptr<ModelSeries>> named() const {
     return std::span(models_).first(num_models_.load(std::memory_order_acquire));
   }
-  // All named series, and behind them that of "none".
+  // All named series, then "none".
   std::vector<const ModelSeries*> All() const;
   ModelSeries& Find(std::string_view model) const;
   void CollectCertificates(std::vector<prometheus::MetricFamily>& families) const;
@@ -139,7 +139,7 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
   void CollectHistograms(std::vector<prometheus::MetricFamily>& families) const;
 
   std::mutex adding_;
-  std::array<std::unique_ptr<ModelSeries>, kMostModels> models_;  // the first num_models_ are there
+  std::array<std::unique_ptr<ModelSeries>, kMostModels> models_;  // the first num_models_ are set
   std::atomic<size_t> num_models_ = 0;
   const std::unique_ptr<ModelSeries> none_ = std::make_unique<ModelSeries>();
   std::array<std::atomic<uint64_t>, kRejectionNames.size()> rejected_{};

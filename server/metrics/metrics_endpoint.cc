@@ -17,11 +17,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kUnacknowledged{20000};  // of a scraper that has vanished
-// From a connection's first byte, or none, to a whole request.
+constexpr milliseconds kUnacknowledged{20000};  // of a scraper that disappeared
+// Limit from a connection's start to its complete request.
 constexpr milliseconds kRequestTime{5000};
 constexpr milliseconds kWriteTime{10000};
-constexpr milliseconds kIdleTime{300000};  // longer than scrapes are apart
+constexpr milliseconds kIdleTime{300000};  // longer than the scrape interval
 constexpr size_t kMostBodyBytes = 64 << 10;
 constexpr size_t kMostBodiesBytes = 1 << 20;
 
@@ -37,7 +37,7 @@ HttpOptions Options() {
   return options;
 }
 
-// Takes /metrics alone.
+// Serves /metrics only.
 class MetricsHandler final : public HttpHandler {
  public:
   explicit MetricsHandler(std::shared_ptr<prometheus::Collectable> metrics)

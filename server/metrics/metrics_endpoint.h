@@ -1,5 +1,5 @@
-// The HTTP server behind /metrics. Whoever connects and asks for nothing holds no thread and, when
-// others come, no place.
+// The HTTP server for /metrics. An idle connection holds no thread, and is closed when others need
+// its slot.
 #pragma once
 
 #include <memory>
@@ -12,10 +12,10 @@ namespace beamline {
 
 class MetricsEndpoint {
  public:
-  // address: host:port; port 0: any free one. UNAVAILABLE when it cannot listen there.
+  // host:port of the address; port 0: any free port. UNAVAILABLE if it cannot listen there.
   static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Listen(
       const std::string& host, int port, std::shared_ptr<prometheus::Collectable> metrics);
-  // Closes the port, at once.
+  // Closes the port at once.
   virtual ~MetricsEndpoint() = default;
 
   virtual int port() const = 0;

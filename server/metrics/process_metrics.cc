@@ -13,7 +13,7 @@
 namespace beamline {
 namespace {
 
-// The fields of /proc/self/stat that are used, in clock ticks, pages and bytes (man proc).
+// The used fields of /proc/self/stat, in clock ticks, pages and bytes (man proc).
 struct ProcessStat {
   double cpu_ticks = 0;
   double threads = 0;
@@ -26,7 +26,7 @@ ProcessStat ReadStat() {
   std::ifstream file("/proc/self/stat");
   std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   ProcessStat stat;
-  const size_t name_end = text.rfind(')');  // the second field may hold spaces
+  const size_t name_end = text.rfind(')');  // the second field may contain spaces
   if (name_end == std::string::npos) return stat;
   std::istringstream fields(text.substr(name_end + 1));
   std::string field;
@@ -40,7 +40,7 @@ ProcessStat ReadStat() {
   return stat;
 }
 
-// Seconds since the epoch at which the machine started.
+// Seconds since 1970 at which the machine booted.
 double BootTime() {
   std::ifstream file("/proc/stat");
   std::string word;

@@ -1,4 +1,4 @@
-// The process_* metrics that Prometheus' client libraries agree on, from /proc/self.
+// The standard process_* metrics of Prometheus' client libraries, from /proc/self.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
-// Answers scrapes of Prometheus. A scrape answers all that have come before it begins, so that many
-// at once cost as much as one.
+// Answers Prometheus scrapes. One collection answers all scrapes that wait when it starts, so that
+// many cost as much as one.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ class Scraper {
   explicit Scraper(std::shared_ptr<prometheus::Collectable> metrics)
       : metrics_(std::move(metrics)) {}
 
-  // With all metrics, from a thread of its own. Any thread; returns at once.
+  // Answers with all metrics, on a thread of its own. Any thread; returns at once.
   void Answer(const std::shared_ptr<Exchange>& exchange);
 
  private:
@@ -29,7 +29,7 @@ class Scraper {
 
   const std::shared_ptr<prometheus::Collectable> metrics_;
   const prometheus::TextSerializer serializer_;
-  // Named as prometheus-cpp's own server names them.
+  // Metrics with the names of prometheus-cpp's own server.
   prometheus::Registry registry_;
   prometheus::Counter& bytes_ = prometheus::BuildCounter()
                                     .Name("exposer_transferred_bytes_total")

@@ -22,7 +22,7 @@ void CollectVllm(const Engine& engine, std::vector<prometheus::MetricFamily>& fa
     if (model.state != ModelState::kReady && model.state != ModelState::kDraining) continue;
     if (!names.insert(model.name).second) continue;
     const auto stats = engine.Stats(model.name);
-    if (!stats.ok()) continue;  // the model has gone meanwhile
+    if (!stats.ok()) continue;  // the model was unloaded meanwhile
     const MetricLabels labels = {{"model_name", model.name}};
     AddValue(waiting, labels, static_cast<double>(stats->waiting_requests));
     AddValue(running, labels, static_cast<double>(stats->running_sequences));

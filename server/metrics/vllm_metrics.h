@@ -1,5 +1,5 @@
-// Gauges that the Kubernetes gateway's inference extension and common autoscalers read, named and
-// labelled as vLLM names them (docs/decisions/0075-names-of-vllm.md).
+// Gauges that the Kubernetes Gateway API inference extension and common autoscalers read, with
+// vLLM's names and labels (docs/decisions/0075-names-of-vllm.md).
 #pragma once
 
 #include <vector>
