@@ -1,5 +1,5 @@
-// What is recorded of a call: its RPC, how it ended, and what it used. Metrics, the request log and
-// spans are made of it.
+// The record of a call: its RPC, its result and its usage. Metrics, the request log and spans are
+// made from it.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace beamline {
 
-// Label values of `rpc`.
+// Values of the label `rpc`.
 enum class Rpc : uint8_t {
   kGenerate,
   kGenerateStream,
@@ -60,7 +60,7 @@ enum class Rpc : uint8_t {
   kTeiDecode,
   kTeiDecodeStream
 };
-// Those of other protocols with the protocol's package in front.
+// Names of other protocols start with the protocol's package.
 inline constexpr auto kRpcNames = std::to_array<std::string_view>({"Generate",
                                                                    "GenerateStream",
                                                                    "GenerateMany",
@@ -102,29 +102,29 @@ inline constexpr auto kRpcNames = std::to_array<std::string_view>({"Generate",
                                                                    "tei.TokenizeStream",
                                                                    "tei.Decode",
                                                                    "tei.DecodeStream"});
-// Whether a model computes something for it.
+// True if a model computes something for it.
 constexpr bool IsInference(Rpc rpc) {
   return rpc <= Rpc::kRerank || rpc == Rpc::kModelInfer || rpc == Rpc::kModelStreamInfer ||
          (rpc >= Rpc::kTeiEmbed && rpc <= Rpc::kTeiRerank);
 }
 
-// A call that is over, or one request of a stream of requests.
+// A finished call, or a finished request of a stream.
 struct CallRecord {
   Rpc rpc = Rpc::kGenerate;
-  std::string model;  // empty, or unknown: counted under "none"
+  std::string model;  // empty or unknown: counted under "none"
   absl::StatusCode code = absl::StatusCode::kOk;
   std::chrono::nanoseconds duration{};
-  Timing timing;  // zero when the engine did not answer
-  Usage usage;    // zero as well
+  Timing timing;  // zero if the engine did not answer
+  Usage usage;    // zero if the engine did not answer
   // For the log:
-  std::string request_id;  // the client's, of any bytes
+  std::string request_id;  // the client's, any bytes
   std::string client;      // Caller::client
   bool is_identity = false;
-  std::string peer;    // where the call came from: "ipv4:10.0.0.7:41234"
-  TraceContext trace;  // without ids: the caller named none
+  std::string peer;    // the peer's address: "ipv4:10.0.0.7:41234"
+  TraceContext trace;  // empty ids: the caller sent none
   int64_t request_bytes = 0;
   int64_t answer_bytes = 0;
-  std::string fault;  // what happened within the server, when it is at fault
+  std::string fault;  // the internal error, if the server is at fault
 };
 
 }  // namespace beamline
