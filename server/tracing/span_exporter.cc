@@ -110,8 +110,8 @@ void SpanExporter::Send(const Batch& batch) {
   Response response;
   grpc::Status status;
   bool is_answered = false;
-  // A call that a thread waits for within gRPC would make it one more of those that gRPC takes in
-  // turn to poll the server's connections, and each request would wake it.
+  // Asynchronous: a thread that waits inside gRPC would join the threads that poll the server's
+  // connections, and each request would wake it.
   stub_.UnaryCall(&context, kMethod, /*options=*/{}, &request, &response, [&](grpc::Status told) {
     std::lock_guard lock(mutex_);
     status = std::move(told);

@@ -19,55 +19,55 @@
 
 namespace beamline {
 
-// A request never waits for it: spans for which there is no place, or that the collector does not
-// take within two seconds, are dropped and counted.
+// Requests never wait for it. Spans are dropped and counted when the queue is full, or when the
+// collector does not accept them within `timeout`.
 class SpanExporter {
  public:
   static constexpr size_t kMostWaiting = 8192;  // spans
   static constexpr size_t kMostAtOnce = 512;    // in one message
 
   struct Options {
-    std::string collector;  // host:port, in plain text
-    // Of the requests whose callers do not say whether they trace them, how many begin a trace.
+    std::string collector;  // host:port, plain text
+    // Fraction of the requests without a traceparent that start a trace.
     double fraction = 0;
-    std::chrono::milliseconds interval{1000};  // the longest that a span waits for others
+    std::chrono::milliseconds interval{1000};  // longest time that a span waits for others
     std::chrono::milliseconds timeout{2000};   // of a message
   };
 
   SpanExporter(Options options, SpanStats& stats);
-  // Sends what waits, if the collector takes it.
+  // Sends waiting spans, if the collector accepts them.
   ~SpanExporter();
 
-  // Any thread; at the end of the request. Takes no lock for requests that are not traced.
+  // Call at the end of a request, on any thread. Takes no lock for requests that are not traced.
   void Add(const CallRecord& record);
 
  private:
   using Response = opentelemetry::proto::collector::trace::v1::ExportTraceServiceResponse;
-  // Of one message to the collector.
+  // The spans of one message to the collector.
   struct Batch {
-    std::string spans;  // as SpanBytes are, one behind the other
+    std::string spans;  // concatenated SpanBytes
     size_t num_spans = 0;
   };
 
-  // Makes the span of a request of a sampled trace.
+  // Adds the span of a request of a sampled trace.
   void AddSpan(const CallRecord& record, std::chrono::system_clock::time_point end);
   void Append(std::string_view span);
   void Run();
-  // Logs when the collector begins to take them, or to take them no more.
+  // Logs when the collector starts or stops accepting spans.
   void Send(const Batch& batch);
 
   const Options options_;
   SpanStats& stats_;
   grpc::TemplatedGenericStub<grpc::ByteBuffer, Response> stub_;
-  bool is_failing_ = false;  // of the thread alone
+  bool is_failing_ = false;  // used by the thread only
   std::mutex mutex_;         // guards all below
   std::condition_variable wake_;
-  std::condition_variable answered_;    // the message under way
-  std::deque<Batch> waiting_;           // all but the last one are full
+  std::condition_variable answered_;    // the message in flight
+  std::deque<Batch> waiting_;           // all but the last are full
   std::atomic<size_t> num_waiting_{0};  // spans; may be read without the lock
-  std::string spare_;                   // whose memory the next batch takes
+  std::string spare_;                   // its memory is reused by the next batch
   bool ends_ = false;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // last, as it uses the other members
 };
 
 }  // namespace beamline

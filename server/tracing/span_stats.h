@@ -1,4 +1,4 @@
-// What becomes of the spans of requests, for /metrics.
+// Counts of request spans, for /metrics.
 #pragma once
 
 #include <atomic>
@@ -7,8 +7,8 @@
 namespace beamline {
 
 struct SpanStats {
-  std::atomic<uint64_t> exported{0};  // a collector has them
-  std::atomic<uint64_t> dropped{0};   // no place in the queue, or the collector did not take them
+  std::atomic<uint64_t> exported{0};  // accepted by a collector
+  std::atomic<uint64_t> dropped{0};   // queue full, or not accepted by the collector
 };
 
 }  // namespace beamline

@@ -21,12 +21,12 @@ constexpr uint32_t kSampledFlag = 1;
 constexpr std::string_view kNamePrefix = "beamline/";
 constexpr size_t kIdBytes = 8;
 
-// Of a field whose number is below 16, with its tag.
+// Size of a field with its tag and length. The field's number is below 16.
 size_t FieldSize(size_t num_bytes) {
   return 1 + CodedOutputStream::VarintSize32(static_cast<uint32_t>(num_bytes)) + num_bytes;
 }
 
-// Puts fields one behind the other. Nothing is bounded here.
+// Writes fields one after the other, without bounds checks.
 class FieldWriter {
  public:
   explicit FieldWriter(uint8_t* place) : place_(place) {}
@@ -48,7 +48,7 @@ class FieldWriter {
     Begin(field, bytes.size());
     Raw(bytes);
   }
-  // The bytes that the digits, two for each, stand for: '0' to '9' and 'a' to 'f' alone.
+  // Decodes pairs of hexadecimal digits, '0' to '9' and 'a' to 'f' only.
   void Hex(int field, std::string_view digits) {
     const auto value = [](char digit) { return (digit & 0xF) + (digit > '9' ? 9 : 0); };
     Begin(field, digits.size() / 2);
@@ -56,7 +56,7 @@ class FieldWriter {
       *place_++ = static_cast<uint8_t>(16 * value(digits[i]) + value(digits[i + 1]));
     }
   }
-  // Of a message, whose fields, so many bytes, follow.
+  // Starts a message of `num_bytes`, whose fields follow.
   void Begin(int field, size_t num_bytes) {
     Tag(field, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
     place_ = CodedOutputStream::WriteVarint32ToArray(static_cast<uint32_t>(num_bytes), place_);
@@ -75,7 +75,7 @@ class FieldWriter {
     BeginAttribute(key, 1 + CodedOutputStream::VarintSize64(value));
     Integer(otlp::AnyValue::kIntValueFieldNumber, value);
   }
-  // OTLP takes UTF-8 alone; what clients named is of any bytes.
+  // OTLP accepts only UTF-8, and client-supplied strings may have any bytes.
   void ClientText(std::string_view key, std::string_view text) {
     text = text.substr(0, SpanBytes::kMostTextBytes);
     if (text.empty()) return;
@@ -94,7 +94,7 @@ class FieldWriter {
   void Tag(int field, WireFormatLite::WireType type) {
     place_ = CodedOutputStream::WriteTagToArray(WireFormatLite::MakeTag(field, type), place_);
   }
-  // Its value, so many bytes, follows.
+  // Starts an attribute. Its value of `value_bytes` follows.
   void BeginAttribute(std::string_view key, size_t value_bytes) {
     Begin(otlp::Span::kAttributesFieldNumber, FieldSize(key.size()) + FieldSize(value_bytes));
     Bytes(otlp::KeyValue::kKeyFieldNumber, key);
@@ -104,7 +104,7 @@ class FieldWriter {
   uint8_t* place_;
 };
 
-// By OpenTelemetry's rules for servers of RPCs: what the client is to blame for is no error.
+// By OpenTelemetry's rules for RPC servers, client faults are not errors.
 bool IsError(absl::StatusCode code) {
   switch (code) {
     case absl::StatusCode::kUnknown:
@@ -149,7 +149,7 @@ std::string SpanId() {
   return id;
 }
 
-// The fields that each message has before its spans, of the process and of the scope.
+// The fields before the spans of each message: the process (resource) and the scope.
 struct Names {
   Names() {
     otlp::ResourceSpans process;
@@ -171,7 +171,7 @@ struct Names {
 }  // namespace
 
 SpanBytes::SpanBytes(const CallRecord& record, std::chrono::system_clock::time_point end) {
-  // A span's length stands before it, in as many bytes as it needs.
+  // The span's length comes before it, as a varint of variable size.
   uint8_t* const begin = bytes_.data() + FieldSize(bytes_.size()) - bytes_.size();
   FieldWriter span(begin);
   span.Hex(otlp::Span::kTraceIdFieldNumber, record.trace.trace_id);
@@ -198,14 +198,14 @@ SpanBytes::SpanBytes(const CallRecord& record, std::chrono::system_clock::time_p
   BEAMLINE_CHECK(span.place() <= bytes_.data() + bytes_.size());
   FieldWriter head(bytes_.data());
   head.Begin(otlp::ScopeSpans::kSpansFieldNumber, body_size);
-  // The length took fewer bytes than the longest one: the span moves up to it.
+  // The length took fewer bytes than reserved, so the span moves up to it.
   std::memmove(head.place(), begin, body_size);
   size_ = static_cast<size_t>(head.place() - bytes_.data()) + body_size;
 }
 
 std::string SpansPrefix(size_t num_bytes) {
   static const auto* const names = new Names;
-  constexpr size_t kMostHeadBytes = 16;  // of the two messages around it
+  constexpr size_t kMostHeadBytes = 16;  // of the two enclosing messages
   const size_t scope_size = names->scope_fields.size() + num_bytes;
   std::string prefix(kMostHeadBytes + names->process_fields.size() + names->scope_fields.size(),
                      '\0');

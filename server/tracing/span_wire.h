@@ -1,5 +1,5 @@
-// The spans of requests as bytes of OTLP, protobuf's wire format of proto/opentelemetry: as
-// messages of protobuf's each span would be some thirty objects first.
+// Serializes request spans to OTLP (the wire format of proto/opentelemetry) without protobuf
+// messages, as those would need about thirty objects per span.
 #pragma once
 
 #include <array>
@@ -13,25 +13,27 @@
 
 namespace beamline {
 
-// The span of one request that is over.
+// The serialized span of a finished request.
 class SpanBytes {
  public:
-  // Of the texts that clients name, so much of each is told.
+  // Client-supplied strings are cut to this many bytes.
   static constexpr size_t kMostTextBytes = 256;
 
-  // A child of the span that record.trace names, under an id of its own, which ended at `end`.
+  // A child of the span in record.trace, with a new id, ended at `end`.
   SpanBytes(const CallRecord& record, std::chrono::system_clock::time_point end);
 
-  // An element of the field `spans` of ScopeSpans, with its tag. Valid as long as this object is.
+  // An element of ScopeSpans.spans, with its tag. Valid as long as this object.
   std::string_view view() const { return {reinterpret_cast<const char*>(bytes_.data()), size_}; }
 
  private:
-  // Three texts of clients', of which each byte may be escaped by four, and what is bounded.
+  // Room for three client-supplied strings, each byte escaped by up to four, and for the bounded
+  // rest.
   std::array<uint8_t, 3 * 4 * kMostTextBytes + 1024> bytes_;
   size_t size_ = 0;
 };
 
-// What stands before so many bytes of spans in an ExportTraceServiceRequest that names this server.
+// Header of an ExportTraceServiceRequest for `num_bytes` of spans, with this server's resource and
+// scope.
 std::string SpansPrefix(size_t num_bytes);
 
 }  // namespace beamline

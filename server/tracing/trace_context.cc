@@ -20,7 +20,7 @@ int DigitOf(char c) {
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// Of all of it at once: without an early end a compiler looks at many letters together.
+// Has no early exit, so that the compiler can vectorize it.
 bool IsHex(std::string_view text) {
   unsigned char others = 0;
   for (const char c : text) {
@@ -46,7 +46,7 @@ std::optional<TraceContext> ParseTraceParent(std::string_view text) {
   const std::string_view flags = text.substr(kFlagsBegin, 2);
   if (!IsHex(version) || !IsHex(trace) || !IsHex(span) || !IsHex(flags)) return std::nullopt;
   if (version == "ff" || IsZero(trace) || IsZero(span)) return std::nullopt;
-  // Version 00 ends here; later ones may go on behind a dash.
+  // Version 00 ends here. Later versions may continue after a dash.
   if (text.size() > kLength && (version == "00" || text[kLength] != '-')) return std::nullopt;
   return TraceContext{std::string(trace), std::string(span), DigitOf(flags[1]) % 2 == 1};
 }
