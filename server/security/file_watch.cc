@@ -9,8 +9,8 @@
 namespace beamline {
 namespace {
 
-// What tells a file from what was at its path before. The time of its status changes with its owner
-// and mode too: one that could not be read may be readable now.
+// Identifies the files' versions. The status change time (ctime) also shows a new owner or mode: an
+// unreadable file may be readable now.
 std::string StateOf(const std::vector<std::string>& paths) {
   std::string state;
   for (const std::string& path : paths) {

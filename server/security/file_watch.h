@@ -1,4 +1,4 @@
-// Files that an operator may replace while the server runs: certificates, say, which a tool renews.
+// Watches files that an operator may replace while the server runs, such as renewed certificates.
 #pragma once
 
 #include <chrono>
@@ -11,16 +11,16 @@
 
 namespace beamline {
 
-// Looks at files by name again and again, on a thread of its own: a volume of Kubernetes replaces
-// them by a link, of which a watch of the files themselves would not hear.
+// Polls the files by name, on its own thread. Kubernetes volumes replace files through a link,
+// which inotify on the files would not report.
 class FileWatch {
  public:
-  // Calls `on_change` on that thread when one of the files is another than before, or has another
-  // owner or mode, and all have stayed as they are for an interval, so that a key is not read
+  // Calls `on_change` on that thread when a file is replaced or modified, or changes its owner or
+  // mode. It waits until all files have been stable for an interval, so that a key is not read
   // without its certificate.
   FileWatch(std::vector<std::string> paths, std::function<void()> on_change,
             std::chrono::milliseconds interval = std::chrono::milliseconds(500));
-  // `on_change` does not run any more when it returns.
+  // `on_change` does not run any more when this returns.
   ~FileWatch();
 
  private:
@@ -29,7 +29,7 @@ class FileWatch {
   const std::vector<std::string> paths_;
   const std::function<void()> on_change_;
   const std::chrono::milliseconds interval_;
-  std::string told_;  // how the files were when on_change was last called; at first at the start
+  std::string told_;  // state of the files at the last on_change, initially at the start
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stopping_ = false;  // guarded by mutex_

@@ -12,7 +12,7 @@ namespace {
 constexpr char kKey[] = "authorization";
 constexpr std::string_view kScheme = "bearer ";
 
-// Of the client's certificate, which TLS has checked; empty without one.
+// The subject name of the verified client certificate; empty without one.
 std::string SubjectName(const Shown& shown) {
   if (shown.context == nullptr) return shown.subject;
   const auto auth = shown.context->auth_context();
@@ -48,7 +48,7 @@ absl::StatusOr<std::string> Gate::Enter(const Shown& shown, Right right) const {
   const auto identities = identities_->Current();
   const Identity* identity = nullptr;
   if (shown.authorization.has_value()) {
-    // A proxy before this server may have looked at the other one.
+    // A proxy before this server may have checked the other one.
     if (shown.is_twice) {
       return absl::UnauthenticatedError(
           fmt::format("the {} authorization comes twice", shown.place));

@@ -1,4 +1,4 @@
-// Who calls, by a token or a client certificate, and whether he may.
+// Authenticates a caller by token or client certificate, and checks its permission.
 #pragma once
 
 #include <cstdint>
@@ -14,32 +14,33 @@
 
 namespace beamline {
 
-// What a call asks for: a model's answer, what there is to ask for, or a change of what there is.
+// Permission that a call needs: inference, any (reading what is available), or admin (changing it).
 enum class Right : uint8_t { kInference, kAny, kAdmin };
 
-// What a caller shows of himself, in whatever protocol he speaks.
+// A caller's credentials, in any protocol.
 struct Shown {
   std::optional<std::string_view> authorization;  // "Bearer TOKEN"
-  bool is_twice = false;                          // there are several of these
-  std::string_view place = "metadata";            // where his protocol has it, for errors
-  std::string subject;  // the name in his certificate, which TLS has checked; empty: none
-  // Of a call of gRPC's, else null: what has the certificate. It is looked at only where the name
-  // decides, as that takes longer than all the rest.
+  bool is_twice = false;                          // there are several authorizations
+  std::string_view place = "metadata";            // where the protocol carries it, for errors
+  std::string subject;  // the verified client certificate's subject name; empty: none
+  // Of a gRPC call, else null: gives the certificate. It is read only if the name is needed, as
+  // that takes longer than all the rest.
   const grpc::ServerContextBase* context = nullptr;
 };
-// Of a call of gRPC's; valid as long as the context is.
+// Credentials of a gRPC call. Valid as long as the context.
 Shown ShownIn(const grpc::ServerContextBase& context);
 
 class Gate {
  public:
-  // Without `identities` (null) who has a certificate is its subject, and everybody may all.
+  // Without `identities` (null) every caller has all permissions. Its name is the certificate's
+  // subject, if it has one.
   Gate(std::unique_ptr<IdentitySource> identities, bool isolates)
       : identities_(std::move(identities)), isolates_(isolates) {}
 
-  // The caller's name; empty where nobody asks for one and he shows none. UNAUTHENTICATED when he
-  // shows nothing that is known, PERMISSION_DENIED when he may not.
+  // Returns the caller's identity, empty if none is required and none is shown. UNAUTHENTICATED:
+  // unknown or missing credentials. PERMISSION_DENIED: no permission.
   absl::StatusOr<std::string> Enter(const Shown& shown, Right right) const;
-  // Whether an identity's cached prompts are its own.
+  // True if an identity's prefix cache is not shared with others.
   bool isolates() const { return isolates_; }
 
  private:

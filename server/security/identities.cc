@@ -22,7 +22,7 @@ namespace {
 
 constexpr char kSetting[] = "identity_file";
 constexpr size_t kMostIdentityFileBytes = size_t{1} << 20;
-constexpr size_t kMostTokens = 4096;  // each call looks at all
+constexpr size_t kMostTokens = 4096;  // each call compares with all
 constexpr size_t kMostNameBytes = 128;
 constexpr std::string_view kHashPrefix = "sha256:";
 constexpr std::string_view kCertificate = "certificate";
@@ -30,7 +30,7 @@ constexpr std::string_view kBlanks = " \t\r";
 constexpr std::string_view kRate = "tokens_per_second=";
 constexpr std::string_view kBurst = "token_burst=";
 
-// What stands before the first blank, which `line` then begins behind.
+// Removes the first word from `line`, and returns it.
 std::string_view TakeWord(std::string_view& line) {
   line.remove_prefix(std::min(line.find_first_not_of(kBlanks), line.size()));
   const std::string_view word = line.substr(0, line.find_first_of(kBlanks));
@@ -72,7 +72,7 @@ bool ReadRights(std::string_view text, Identity& identity) {
   return identity.may_infer || identity.may_admin;
 }
 
-// What a line is at fault of, of which the first two words are taken; empty: nothing.
+// The fault of a line's first two words; empty: none.
 std::string FaultOf(const Identity& identity, bool has_rights, std::string_view rights) {
   if (identity.name.size() > kMostNameBytes || !IsPlainText(identity.name)) {
     return fmt::format("the name is '{}'; accepted: at most {} bytes of UTF-8 that show",
@@ -85,8 +85,8 @@ std::string FaultOf(const Identity& identity, bool has_rights, std::string_view 
   return "";
 }
 
-// Each call is hashed for: OpenSSL's SHA256() looks the algorithm up every time and makes a
-// context, which takes longer than a token's hash. Each thread keeps one.
+// Every call is hashed. OpenSSL's SHA256() looks up the algorithm and makes a context each time,
+// which takes longer than the hash. So each thread keeps a context.
 std::array<unsigned char, SHA256_DIGEST_LENGTH> Sha256(std::string_view text) {
   struct Free {
     void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
@@ -107,7 +107,7 @@ bool ReadNumber(std::string_view text, int64_t most, int64_t& number) {
   return error == std::errc() && end == text.data() + text.size() && number >= 0 && number <= most;
 }
 
-// What the last words of a line are at fault of; empty: nothing.
+// The fault of a line's quota; empty: none.
 std::string ReadQuota(std::string_view line, std::optional<QuotaLimits>& quota) {
   QuotaLimits limits;
   bool has_rate = false, has_burst = false;
@@ -133,7 +133,7 @@ std::string ReadQuota(std::string_view line, std::optional<QuotaLimits>& quota) 
   return "";
 }
 
-// Which is as asked for, and mostly a mistake.
+// Allowed, but mostly a mistake.
 void WarnOfNobody(const std::string& path, const Identities& identities) {
   if (!identities.empty()) return;
   spdlog::warn("identity_file is '{}', which names nobody: every call is refused", path);
@@ -178,7 +178,7 @@ absl::StatusOr<Identities> Identities::Parse(const std::string& path, std::strin
       continue;
     }
     Hash hash{};
-    if (!ReadHash(shown, hash)) {  // which may be a token, and is not told
+    if (!ReadHash(shown, hash)) {  // it may be a token, so it is not shown
       return fault("the third word is neither sha256: and 64 hexadecimal digits nor certificate");
     }
     for (const auto& [other, owner] : found.tokens_) {
@@ -249,7 +249,7 @@ void IdentitySource::Reload() {
 }
 
 std::string SaltOf(std::string_view identity, std::string_view salt) {
-  // With its length, so that no other pair of texts is the same one.
+  // The length makes each pair of texts unique.
   const std::string both = fmt::format("{} {}{}", identity.size(), identity, salt);
   const auto hash = Sha256(both);
   return {hash.begin(), hash.end()};

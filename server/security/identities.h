@@ -1,14 +1,14 @@
-// Who may call, of a file that an operator keeps:
+// The identities that may call, from a file of the operator:
 //
-//   # name   rights           what shows it
-//   alice    inference sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 ops
-//   inference,admin  sha256:60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752 batch
-//   inference        certificate
-//   bob    inference certificate tokens_per_second=500 token_burst=20000
+//   # name   rights           credential
+//   alice    inference        sha256:9f86d081...15b0f00a08
+//   ops      inference,admin  sha256:60303ae2...9f558c11c752
+//   batch    inference        certificate
+//   bob      inference        certificate tokens_per_second=500 token_burst=20000
 //
-// The hash is of a token; "certificate" is the name of the client certificate's subject. Several
-// lines may have one name, while its token changes; its quota, where it has one of its own, stands
-// in one of them or is the same in all.
+// A token is given by its SHA-256 as 64 hexadecimal digits (shortened here). "certificate" means a
+// client certificate whose subject has this name. A name may have several lines, so that its token
+// can be changed. Its own quota, if any, is on one of them or the same on all.
 #pragma once
 
 #include <array>
@@ -37,15 +37,15 @@ struct Identity {
 
 class Identities {
  public:
-  // INVALID_ARGUMENT that names the file, the line and the fault.
+  // INVALID_ARGUMENT naming the file, the line and the fault.
   static absl::StatusOr<Identities> Parse(const std::string& path, std::string_view text);
 
-  // Null when there is none. It takes as long for a token that is nearly right as for any other.
+  // Null if there is none. Takes constant time, so that it does not reveal nearly correct tokens.
   const Identity* OfToken(std::string_view token) const;
   const Identity* OfCertificate(const std::string& subject_name) const;
-  // Of those names that have limits of their own.
+  // Of names with their own limits.
   const std::map<std::string, QuotaLimits>& quotas() const { return quotas_; }
-  // Nobody may call.
+  // No caller is allowed.
   bool empty() const { return tokens_.empty() && certificates_.empty(); }
 
  private:
@@ -56,14 +56,14 @@ class Identities {
   std::map<std::string, QuotaLimits> quotas_;
 };
 
-// Thread safe. The file as it was last found faultless; a change with a fault changes nothing, and
-// the log says so.
+// Thread safe. Keeps the last valid version of the file. A change with a fault is logged and
+// ignored.
 class IdentitySource {
  public:
-  // Told of each faultless reading, the first one within Open, on the thread that reads.
+  // Called for each valid version on the thread that reads it; the first time within Open.
   using Listener = std::function<void(const Identities& read)>;
 
-  // INVALID_ARGUMENT or NOT_FOUND that names the setting identity_file and the fault.
+  // INVALID_ARGUMENT or NOT_FOUND naming the setting identity_file and the fault.
   static absl::StatusOr<std::unique_ptr<IdentitySource>> Open(
       const std::string& path, Listener listener = nullptr,
       std::chrono::milliseconds interval = std::chrono::milliseconds(500));
@@ -83,7 +83,8 @@ class IdentitySource {
 
 absl::StatusOr<Identities> ReadIdentities(const std::string& path);
 
-// What `salt` is for the cached prompts of this identity alone: 32 bytes.
+// Combines `salt` with the identity into a cache salt of 32 bytes, so that no other identity shares
+// the prefix cache.
 std::string SaltOf(std::string_view identity, std::string_view salt);
 
 }  // namespace beamline

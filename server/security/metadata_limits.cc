@@ -5,7 +5,7 @@
 namespace beamline {
 namespace {
 
-// For each field, beside its name and value (RFC 9113, 10.5.1).
+// HTTP/2's overhead per field (RFC 9113, 10.5.1).
 constexpr size_t kFieldBytes = 32;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// How much metadata a call may have.
+// Limits of a call's metadata.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@ namespace beamline {
 
 inline constexpr size_t kMostMetadataBytes = 8192;
 
-// What gRPC accepts, and tells its clients: at its default, which is kMostMetadataBytes, it ends
-// the whole connection above. As much as FrameWatch lets pass.
+// The limit in gRPC. With its default, equal to kMostMetadataBytes, gRPC would close the whole
+// connection above it. FrameWatch has the same limit.
 inline constexpr int kMetadataBytesOfGrpc = 64 << 10;
 
-// INVALID_ARGUMENT above kMostMetadataBytes, counted as HTTP/2 does.
+// INVALID_ARGUMENT above kMostMetadataBytes, counted as in HTTP/2.
 absl::Status CheckMetadata(const grpc::ServerContextBase& context);
 
 }  // namespace beamline

@@ -1,4 +1,4 @@
-// What quotas of tokens have counted, for /metrics.
+// Counters of token quotas, for /metrics.
 #pragma once
 
 #include <atomic>
@@ -8,9 +8,9 @@ namespace beamline {
 
 // Written by TokenQuotas, read by any thread.
 struct QuotaStats {
-  std::atomic<uint64_t> used_tokens{0};     // of requests that are over
-  std::atomic<uint64_t> refused_tokens{0};  // that refused requests might have used
-  std::atomic<int64_t> clients{0};          // that are being counted
+  std::atomic<uint64_t> used_tokens{0};     // by finished requests
+  std::atomic<uint64_t> refused_tokens{0};  // the maximum that refused requests would have used
+  std::atomic<int64_t> clients{0};          // clients with a bucket
 };
 
 }  // namespace beamline

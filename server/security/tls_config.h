@@ -1,4 +1,4 @@
-// The settings of TLS as files.
+// Converts the TLS settings to TlsFiles.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace beamline {
 
-// Nothing where the server speaks plain text.
+// nullopt for plain text.
 inline std::optional<TlsFiles> TlsFilesOf(const ServerConfig& config) {
   if (config.tls_certificate_file.empty()) return std::nullopt;
   return TlsFiles{.certificate = config.tls_certificate_file,

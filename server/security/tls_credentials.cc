@@ -12,7 +12,7 @@
 namespace beamline {
 namespace {
 
-// Gives gRPC the current certificates, which it asks for before each handshake.
+// Gives gRPC the current certificates. gRPC asks for them before each handshake.
 class Fetcher {
  public:
   explicit Fetcher(std::shared_ptr<TlsSource> source) : source_(std::move(source)) {}
@@ -38,8 +38,8 @@ class Fetcher {
     std::lock_guard lock(mutex_);
     if (current == given_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
     const grpc_ssl_pem_key_cert_pair pair = {current->key.c_str(), current->certificate.c_str()};
-    // gRPC 1.51 insists on authorities where it asks for no certificate, too, and then has no use
-    // for them.
+    // gRPC 1.51 requires root certificates even when it requests no client certificate. They are
+    // unused then.
     const std::string& roots =
         current->client_ca.empty() ? current->certificate : current->client_ca;
     *config = grpc_ssl_server_certificate_config_create(roots.c_str(), &pair, 1);
@@ -52,8 +52,8 @@ class Fetcher {
   std::shared_ptr<const TlsMaterial> given_;  // guarded by mutex_
 };
 
-// gRPC's C++ interface has no credentials with a fetcher, its C interface has. The C++ base class
-// is abstract up to 1.53 or so, and holds the C credentials itself in newer versions.
+// gRPC's C++ interface has no credentials with a fetcher, but its C interface has. The C++ base
+// class is abstract up to about gRPC 1.53; in newer versions it holds the C credentials itself.
 template <typename Base, bool is_abstract = std::is_abstract_v<Base>>
 class FetchingCredentials final : public Base {
  public:
@@ -93,7 +93,7 @@ absl::StatusOr<std::shared_ptr<TlsSource>> TlsSource::Open(const TlsFiles& files
   if (!files.client_ca.empty()) paths.push_back(files.client_ca);
   source->watch_ = std::make_unique<FileWatch>(
       std::move(paths), [watched = source.get()] { watched->Reload(); }, interval);
-  source->Reload();  // of files that have changed before they were watched
+  source->Reload();  // for files that changed before the watch
   return source;
 }
 

@@ -1,4 +1,4 @@
-// TLS for the server's listeners, with certificates that are read anew when their files change.
+// TLS for the server's listeners, with certificates that are read again when their files change.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,12 @@
 
 namespace beamline {
 
-// Thread safe. What new connections are served with: the files as they were last found faultless.
-// A change with a fault changes nothing, and the log says so.
+// Thread safe. Holds the last valid version of the files, for new connections. A change with a
+// fault is logged and ignored.
 class TlsSource {
  public:
-  // Errors are those of ReadTlsFiles. `stats`, which outlives the source, is told when the
-  // certificates end; null: nobody is.
+  // Errors are those of ReadTlsFiles. `stats` gets the certificates' expiry times and outlives the
+  // source; may be null.
   static absl::StatusOr<std::shared_ptr<TlsSource>> Open(
       const TlsFiles& files, CertificateStats* stats = nullptr,
       std::chrono::milliseconds interval = std::chrono::milliseconds(500));
@@ -37,7 +37,7 @@ class TlsSource {
   std::unique_ptr<FileWatch> watch_;
 };
 
-// For one server of gRPC's.
+// For one gRPC server.
 std::shared_ptr<grpc::ServerCredentials> TlsCredentials(std::shared_ptr<TlsSource> source);
 
 }  // namespace beamline

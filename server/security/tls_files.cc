@@ -44,8 +44,8 @@ absl::Status Fault(const char* setting, const std::string& path, std::string_vie
                      .text = fmt::format("{} is '{}', {}", setting, path, fault)});
 }
 
-// The reason of OpenSSL's last error; the thread's errors are forgotten, as gRPC, too, asks for the
-// last one.
+// The reason of OpenSSL's last error. Clears the thread's errors, as gRPC also looks at the last
+// one.
 std::string LastReason() {
   const char* const reason = ERR_reason_error_string(ERR_peek_last_error());
   std::string text = reason == nullptr ? "unknown" : reason;
@@ -57,7 +57,7 @@ Bio Reader(const std::string& pem) {
   return Bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
 }
 
-// Of a key with a passphrase: there is nobody to ask.
+// For a key with a passphrase: the server cannot ask for it.
 int NoPassphrase(char*, int, int, void*) { return -1; }
 
 absl::StatusOr<std::vector<Certificate>> ParseCertificates(const char* setting,
@@ -68,7 +68,7 @@ absl::StatusOr<std::vector<Certificate>> ParseCertificates(const char* setting,
   while (X509* one = PEM_read_bio_X509(reader.get(), nullptr, NoPassphrase, nullptr)) {
     found.emplace_back(one);
   }
-  // What ends the reading is that there is no further one.
+  // At the end of the file, the error is a missing start line.
   const bool is_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
   const std::string reason = LastReason();
   if (found.empty() && is_end) {
@@ -105,7 +105,7 @@ std::chrono::system_clock::time_point TimeOf(const ASN1_TIME* time) {
   return std::chrono::system_clock::from_time_t(timegm(&parts));
 }
 
-// REQUIRES: there is one.
+// The earliest expiry. REQUIRES: not empty.
 std::chrono::system_clock::time_point FirstEnd(const std::vector<Certificate>& certificates) {
   auto first = TimeOf(X509_get0_notAfter(certificates.front().get()));
   for (const Certificate& one : certificates) {
@@ -139,7 +139,7 @@ absl::Status CheckTimes(const std::string& path, X509* certificate) {
   return absl::OkStatus();
 }
 
-// Of what parses, what OpenSSL does not serve with: a key that is too short, say.
+// Checks what OpenSSL refuses after parsing, such as a short key.
 absl::Status CheckUsable(const TlsFiles& files, X509* certificate, EVP_PKEY* key) {
   const Context context(SSL_CTX_new(TLS_server_method()));
   if (SSL_CTX_use_certificate(context.get(), certificate) != 1) {

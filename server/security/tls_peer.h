@@ -1,4 +1,4 @@
-// Who is at the other end of a connection of OpenSSL's.
+// The peer of an OpenSSL connection.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@ struct ssl_st;
 
 namespace beamline {
 
-// The common name of the client certificate's subject, which TLS has checked; empty without one.
+// The common name in the verified client certificate's subject; empty without one.
 std::string PeerSubjectName(ssl_st* connection);
 
 }  // namespace beamline

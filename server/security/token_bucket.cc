@@ -6,7 +6,7 @@
 namespace beamline {
 namespace {
 
-// Of the error of sums: who comes when he was told to gets what he was told.
+// For rounding errors: a client that waits for the announced time gets its tokens.
 constexpr double kTolerance = 1e-3;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A token bucket: what flows in at a steady rate up to a limit may be taken out at once.
+// A token bucket: fills at a steady rate up to its capacity. All of it may be taken at once.
 #pragma once
 
 #include <chrono>
@@ -7,41 +7,41 @@
 
 namespace beamline {
 
-// How many tokens a client may use.
+// A client's limits, in tokens.
 struct QuotaLimits {
   static constexpr int64_t kMostTokensPerSecond = 1'000'000'000;
   static constexpr int64_t kMostBurst = 1'000'000'000'000;
   static constexpr int64_t kSecondsOfBurst = 60;
 
-  int64_t tokens_per_second = 0;  // 0: any number
-  int64_t burst = 0;              // at once, at most; 0: those of a minute
+  int64_t tokens_per_second = 0;  // 0: no limit
+  int64_t burst = 0;              // at most at once; 0: as many as a minute gives
 
   bool limits() const { return tokens_per_second > 0; }
-  // `burst`, with 0 as what it means.
+  // `burst`, or its default.
   int64_t capacity() const { return burst > 0 ? burst : tokens_per_second * kSecondsOfBurst; }
   bool operator==(const QuotaLimits&) const = default;
 };
 
-// One thread at a time. Times are the caller's, of a clock that nobody sets; one that lies before
-// an earlier one counts as that.
+// Not thread safe. The caller passes times of a steady clock. A time before the last one counts as
+// the last one.
 class TokenBucket {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // Full. REQUIRES: limits.limits().
+  // Starts full. REQUIRES: limits.limits().
   TokenBucket(const QuotaLimits& limits, Time now) : limits_(limits), time_(now) {
     level_ = static_cast<double>(limits.capacity());
   }
 
-  // Nullopt: they are taken. Else nothing is, and until there are enough it takes so long, when
-  // nobody takes or gives any. More than the capacity are taken of a full bucket, which is in debt
-  // then.
+  // nullopt: the tokens are taken. Otherwise none are taken, and the result is the time until there
+  // are enough, if no others are taken or given. More tokens than the capacity can be taken from a
+  // full bucket, which is in debt then.
   std::optional<std::chrono::nanoseconds> Take(int64_t tokens, Time now);
-  // Takes them in any case, which may leave a debt.
+  // Always takes them, which may leave a debt.
   void TakeAnyway(int64_t tokens, Time now);
-  // Of those that were taken. What is beyond the capacity is lost.
+  // Returns taken tokens. Any above the capacity are lost.
   void Give(int64_t tokens, Time now);
-  // What is in it stays, as far as it has room.
+  // Keeps the current level, up to the new capacity.
   void SetLimits(const QuotaLimits& limits, Time now);
 
   const QuotaLimits& limits() const { return limits_; }

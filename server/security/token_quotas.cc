@@ -13,11 +13,10 @@
 namespace beamline {
 namespace {
 
-// So many are looked at for each that comes, so that those who have gone are forgotten sooner than
-// others come.
+// Entries checked for each new client, so that idle ones are removed faster than new ones come.
 constexpr int kLooks = 4;
 
-// An identity is nobody who merely calls himself so.
+// A client's self-chosen name cannot collide with an identity.
 std::string KeyOf(const std::string& client, bool is_identity) {
   return (is_identity ? "i" : "c") + client;
 }
@@ -42,7 +41,7 @@ struct TokenQuotas::Bucket {
   Bucket(const QuotaLimits& limits, std::string who, Clock::time_point now)
       : who(std::move(who)), bucket(limits, now) {}
 
-  const std::string who;  // as errors call whose it is
+  const std::string who;  // for errors
   std::mutex mutex;
   TokenBucket bucket;  // guarded by mutex
 };
@@ -126,7 +125,7 @@ std::shared_ptr<TokenCharge> TokenQuotas::Open(const std::string& client, bool i
   return std::make_shared<Charge>(std::move(bucket), options_.now, stats_);
 }
 
-// Null: none.
+// Null: no limits.
 const QuotaLimits* TokenQuotas::LimitsOf(const std::string& client, bool is_identity) const {
   const QuotaLimits* limits = &options_.each;
   if (is_identity) {
@@ -146,7 +145,7 @@ std::shared_ptr<TokenQuotas::Bucket> TokenQuotas::Find(const std::string& client
   if (limits == nullptr) return nullptr;
   const Clock::time_point now = options_.now();
   ForgetSomeFull(now);
-  // The identity file bounds the number of those with limits of their own.
+  // The identity file bounds the number of clients with their own limits.
   if (entries_.size() >= options_.most_clients && limits == &options_.each) {
     if (others_ == nullptr) {
       others_ = std::make_shared<Bucket>(
@@ -161,7 +160,7 @@ std::shared_ptr<TokenQuotas::Bucket> TokenQuotas::Find(const std::string& client
   return bucket;
 }
 
-// A bucket that is full tells no more than none.
+// A full bucket holds no information, so it can be removed.
 void TokenQuotas::ForgetSomeFull(Clock::time_point now) {
   for (int i = 0; i < kLooks && !entries_.empty(); ++i) {
     if (hand_ >= entries_.size()) hand_ = 0;

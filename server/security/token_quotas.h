@@ -1,4 +1,4 @@
-// How many tokens each client may use in a time: docs/decisions/0050-quotas.md.
+// Token quotas of clients: docs/decisions/0050-quotas.md.
 #pragma once
 
 #include <atomic>
@@ -18,13 +18,13 @@
 
 namespace beamline {
 
-// Thread safe. A bucket for each client that has used tokens lately; where there are too many of
-// them further clients share one, so that made-up names take no memory and get no tokens.
+// Thread safe. Keeps a bucket for each client that used tokens recently. Above most_clients,
+// further clients share one bucket. So made-up names take no memory and get no extra tokens.
 class TokenQuotas {
  public:
   struct Options {
-    QuotaLimits each;             // of who has no limits of his own
-    size_t most_clients = 16384;  // with a bucket of their own; those with limits of their own too
+    QuotaLimits each;             // of clients without their own limits
+    size_t most_clients = 16384;  // with their own bucket; includes those with their own limits
     std::function<Clock::time_point()> now = [] { return Clock::now(); };
   };
   // `stats` outlives it.
@@ -32,11 +32,12 @@ class TokenQuotas {
     is_active_ = options_.each.limits();
   }
 
-  // The identities that have limits of their own, by name: those that it had before have none now.
-  // What clients have used is kept.
+  // Sets the identities with their own limits, by name, and removes the previous ones. Tokens
+  // already used stay counted.
   void SetOwn(std::map<std::string, QuotaLimits> own);
-  // Where a call of this client is to be charged, its parts together: it is let in by its first
-  // one. Null: the client has no quota. Takes no lock where nobody has one. May outlive this.
+  // Opens the charge for one call of this client. All parts of the call share it, and only the
+  // first can be refused. Null: the client has no quota. Takes no lock if there are no quotas. The
+  // charge may outlive this object.
   std::shared_ptr<TokenCharge> Open(const std::string& client, bool is_identity);
 
  private:
@@ -58,9 +59,9 @@ class TokenQuotas {
 
   std::mutex mutex_;  // guards all below
   std::map<std::string, QuotaLimits> own_;
-  absl::flat_hash_map<std::string, size_t> places_;  // by key: in entries_
+  absl::flat_hash_map<std::string, size_t> places_;  // index in entries_, by key
   std::vector<Entry> entries_;
-  size_t hand_ = 0;  // the next of them that may be forgotten
+  size_t hand_ = 0;  // next entry to check for removal
   std::shared_ptr<Bucket> others_;
 };
 
