@@ -165,7 +165,7 @@ void TokenQuotas::ForgetSomeFull(Clock::time_point now) {
   for (int i = 0; i < kLooks && !entries_.empty(); ++i) {
     if (hand_ >= entries_.size()) hand_ = 0;
     const std::shared_ptr<Bucket>& bucket = entries_[hand_].bucket;
-    bool is_idle = bucket.use_count() == 1;  // no request has it, and none gets it meanwhile
+    bool is_idle = bucket.use_count() == 1;  // no request holds it, and none can get it meanwhile
     if (is_idle) {
       std::lock_guard lock(bucket->mutex);
       is_idle = bucket->bucket.IsFullAt(now);
