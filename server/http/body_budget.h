@@ -1,4 +1,4 @@
-// The bytes of bodies that a listener holds, of all connections together and of each client.
+// Limits the bytes of request bodies that a listener holds, in total and per client.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +17,11 @@ class BodyBudget {
 
   enum class Refusal : uint8_t {
     kNone,
-    kAll,     // there would be more than the limit, or too little left for others (SharedLimit)
-    kClient,  // the client has other bodies, and would have more than half of the limit
+    kAll,     // the total would exceed the limit or the reserve for other clients (SharedLimit)
+    kClient,  // the client has other bodies, and would exceed half of the limit
   };
-  // For `bytes` more of a body that has `before` already. Anything but kNone, and nothing is taken.
-  // A body that is alone may have all of the limit.
+  // Takes `bytes` more for a body that has `before` already. Takes nothing unless it returns kNone.
+  // If there is no other body, a body may have all of the limit.
   Refusal Take(const std::string& client, size_t before, size_t bytes);
   void Give(const std::string& client, size_t bytes);
 

@@ -25,8 +25,8 @@ void AddMember(std::string_view name, std::string_view value, std::string& objec
 
 std::string Close(std::string object) { return object.empty() ? "{}" : object + "}"; }
 
-// The arguments of a call are a JSON text in OpenAI's API and an object in chat templates. What is
-// no object stays a text.
+// A call's arguments are a JSON string in OpenAI's API, and an object in chat templates. A string
+// that is no object stays a string.
 std::string FunctionJson(std::string_view text, const json& function) {
   std::string made;
   for (const JsonMember& member : ObjectMembers(text)) {
@@ -64,7 +64,7 @@ std::string ToolCallsJson(std::string_view text, const json& calls) {
   return made.empty() ? "[]" : made + "]";
 }
 
-// A text, or the texts of a list of parts, each on a line of its own.
+// A string, or a list of text parts, joined with newlines.
 absl::Status ReadContent(const json& value, const std::string& field, v1::ChatMessage& message) {
   if (value.is_null()) return absl::OkStatus();
   if (value.is_string()) {
@@ -112,7 +112,7 @@ absl::Status ReadMessage(const json& value, std::string_view text, const std::st
   return absl::OkStatus();
 }
 
-// The text of the member `name` of the body; empty where there is none.
+// The JSON text of the body's member `name`; empty if there is none.
 std::string_view TextOf(const std::vector<JsonMember>& body, std::string_view name) {
   for (const JsonMember& member : body) {
     if (member.name == name) return member.value;
@@ -150,7 +150,7 @@ void ReadChat(JsonFields& fields, std::string_view body, v1::Chat& chat) {
   std::string tools = list("tools");
   chat.set_documents_json(list("documents"));
   if (const json* choice = fields.Find("tool_choice")) {
-    // Which tool is called is the model's choice.
+    // The model chooses the tool to call.
     if (*choice != "auto" && *choice != "none") fields.Refuse("tool_choice", *choice, "auto, none");
     if (*choice == "none") tools.clear();
   }

@@ -1,4 +1,4 @@
-// The messages of OpenAI's chat completions as a conversation of the contract.
+// Converts the messages of OpenAI chat completions to the API's Chat.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,8 +10,9 @@
 
 namespace beamline {
 
-// Reads `messages`, `tools`, `tool_choice` and what else a chat template is given. `body`: the text
-// that `fields` are of, whose order of members templates print. Faults are fields'.
+// Reads `messages`, `tools`, `tool_choice` and the other inputs of a chat template. `body`: the
+// JSON text of `fields`. Templates print its members in their original order. Errors go to
+// `fields`.
 void ReadChat(JsonFields& fields, std::string_view body, v1::Chat& chat);
 
 }  // namespace beamline

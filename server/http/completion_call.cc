@@ -17,7 +17,7 @@ constexpr char kDone[] = "[DONE]";
 
 }  // namespace
 
-// Lives as long as the engine keeps it; holds the call until OnFinish.
+// The engine owns it. It holds the call until OnFinish.
 class CompletionCall::Sink final : public GenerateSink {
  public:
   Sink(std::shared_ptr<CompletionCall> call, size_t index)
@@ -63,16 +63,16 @@ void CompletionCall::Run() {
   std::unique_lock lock(mutex_);
   submitted_ = true;
   if (status.ok()) return WakeLocked(false);
-  busy_ = true;  // nobody else's before all is submitted
+  busy_ = true;  // keeps other threads out until the error is sent
   const size_t index = num_submitted_;
-  items_.resize(index + 1);  // nobody heard of the others
+  items_.resize(index + 1);  // the engine does not know the others
   lock.unlock();
   Fail(index, status);
 }
 
 absl::Status CompletionCall::ParseAndSubmit() {
   const std::string& id = exchange_->request().request_id;
-  // More could never run beside each other, whatever else does.
+  // More prompts could never run at the same time.
   const auto most = static_cast<size_t>(
       std::min(services_.stream_limits.max_outstanding, services_.admission.limit()));
   const std::string& body = exchange_->request().body;
@@ -90,17 +90,17 @@ absl::Status CompletionCall::ParseAndSubmit() {
   items_[0]->state.SetRpc(rpc);
   if (num_prompts > 1) {
     caller_.charge = OpenCharge(services_, caller_);
-    std::lock_guard lock(mutex_);  // Cancel goes through them
+    std::lock_guard lock(mutex_);  // Cancel iterates over items_
     for (size_t i = 1; i < num_prompts; ++i) {
       items_.push_back(std::make_unique<Item>(services_, rpc));
       items_[i]->state.SetCaller(caller_);
     }
-    // All, or nothing is begun. The first has its place.
+    // Admits all prompts or none. The first has its slot already.
     BEAMLINE_RETURN_IF_ERROR(items_[1]->state.Admit(static_cast<int32_t>(num_prompts) - 1));
   }
   for (; num_submitted_ < num_prompts; ++num_submitted_) {
     BEAMLINE_RETURN_IF_ERROR(Submit(num_submitted_, request_.Message(num_submitted_)));
-    request_.prompts[num_submitted_].Clear();  // the engine has it
+    request_.prompts[num_submitted_].Clear();  // the engine has its own copy
   }
   return absl::OkStatus();
 }
@@ -108,7 +108,7 @@ absl::Status CompletionCall::ParseAndSubmit() {
 absl::Status CompletionCall::Submit(size_t index, const v1::GenerateRequest& message) {
   Item& item = *items_[index];
   item.state.Describe(message);
-  // `answer` is filled in before the sink can hear of the result; what is made of it is not.
+  // Fills `answer` before the sink can get the result.
   const auto model = services_.models.Resolve(message.model(), ModelDirectory::Use::kGenerate);
   if (index == 0) {
     head_.model = message.model().empty() && model.ok() ? (*model)->name : message.model();
@@ -192,7 +192,8 @@ void CompletionCall::WakeLocked(bool brief) {
   busy_ = true;
   auto advance = [self = shared_from_this()] { self->Advance(); };
   if (request_.stream) {
-    // What a client waits for longest does not wait for other streams' next tokens.
+    // A stream's first message goes before the next tokens of other streams: time to first token
+    // counts most.
     const auto turn =
         std::exchange(asked_writer_, true) ? WorkerPool::Turn::kLast : WorkerPool::Turn::kFirst;
     return services_.writers.PostSend(advance, turn);
@@ -222,7 +223,7 @@ void CompletionCall::Advance() {
       return;
     }
   }
-  // What came before the error still goes out, where it is a stream.
+  // In a stream, deltas before the error are sent first.
   if (failed.has_value() && !any) return Fail(*failed, items_[*failed]->result->status());
   if (request_.stream) return SendEvents(std::move(deltas), all_ended && !failed.has_value());
   AnswerWhole();
@@ -279,7 +280,8 @@ void CompletionCall::AnswerWhole() {
 
 void CompletionCall::GivePlacesBefore(int64_t answer_bytes) {
   if (!items_[0]->state.GivePlacesBefore(answer_bytes)) return;
-  for (const auto& item : items_) item->state.GivePlaces();  // the second has the others'
+  // Items_[1] holds the slots of all further items.
+  for (const auto& item : items_) item->state.GivePlaces();
 }
 
 std::string CompletionCall::DeltaEvent(size_t index, GenerateDelta delta) {
@@ -314,7 +316,7 @@ absl::StatusOr<std::string> CompletionCall::LastEvents(size_t& failed) {
   std::string events;
   for (size_t i = 0; i < items_.size(); ++i) {
     Item& item = *items_[i];
-    failed = i;  // unless it has an answer
+    failed = i;  // until its answer is made
     BEAMLINE_ASSIGN_OR_RETURN(const v1::GenerateResponse response,
                               GenerateMethod::Answer(item.state, **item.result, item.answer));
     usages_.push_back(response.usage());
@@ -338,7 +340,7 @@ void CompletionCall::SendEvents(std::vector<std::vector<GenerateDelta>> deltas, 
     size_t failed = 0;
     const auto last = LastEvents(failed);
     if (!last.ok()) {
-      has_begun_ = has_begun_ || !events.empty();  // they go out in front of the error
+      has_begun_ = has_begun_ || !events.empty();  // they are sent before the error
       return Fail(failed, last.status(), std::move(events));
     }
     events += *last;
@@ -371,7 +373,7 @@ void CompletionCall::Fail(size_t index, const absl::Status& status, std::string 
     std::lock_guard lock(mutex_);
     over_ = true;
     for (size_t i = 0; i < items_.size(); ++i) {
-      if (i != index) items_[i]->state.SetUnsent();  // its answer goes with the error
+      if (i != index) items_[i]->state.SetUnsent();  // the error replaces its answer
       if (items_[i]->handle != nullptr) handles.push_back(items_[i]->handle);
     }
     error_events_ = std::move(events);

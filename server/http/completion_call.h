@@ -1,10 +1,10 @@
-// POST /v1/completions and /v1/chat/completions: a request to the engine for each of its prompts,
-// their answers together, or as events while they are written.
+// POST /v1/completions and /v1/chat/completions: makes one request to the engine for each prompt.
+// Sends the answers together, or as server-sent events while they are generated.
 //
-// Threads: the connection's (the request, the client's end, a piece is sent), the text workers
-// (large bodies), the engine's (deltas and results) and the writers (convert and send). At most one
-// of writer and piece under way works for the call at a time, `busy_`. Whoever still needs the call
-// holds it; with the last of them it ends, and is counted.
+// Threads: the connection's (the request, the client has gone, a piece is sent), the text workers
+// (large bodies), the engine's (deltas and results) and the writers (convert and send). `busy_` is
+// set while a writer or a piece in flight works for the call. All users of the call hold a
+// shared_ptr to it. The last one destroys it, and the destructor records it.
 #pragma once
 
 #include <memory>
@@ -28,12 +28,12 @@ namespace beamline {
 
 class CompletionCall final : public std::enable_shared_from_this<CompletionCall> {
  public:
-  // `is_chat`: the request is one of chat completions.
+  // `is_chat`: a request of chat completions.
   CompletionCall(ServiceContext& services, std::shared_ptr<Exchange> exchange, bool is_chat)
       : services_(services), exchange_(std::move(exchange)), is_chat_(is_chat) {}
   ~CompletionCall();
 
-  // To be called once, within the handler's Handle.
+  // Call once, within the handler's Handle.
   void Start();
 
  private:
@@ -51,7 +51,7 @@ class CompletionCall final : public std::enable_shared_from_this<CompletionCall>
     DeltaBuffer waiting;
     std::optional<absl::StatusOr<GenerateResult>> result;
     std::vector<std::unique_ptr<LogprobsWriter>> logprobs;  // one for each of its answers
-    std::set<int64_t> begun;  // the answers of which something has been sent
+    std::set<int64_t> begun;  // sequences of which a part has been sent
   };
 
   absl::Status Begin();
@@ -60,7 +60,7 @@ class CompletionCall final : public std::enable_shared_from_this<CompletionCall>
   absl::Status Submit(size_t index, const v1::GenerateRequest& message);
   absl::Status PrepareLogprobs(Item& item);
   void Cancel();
-  // From the engine.
+  // Called by the engine.
   void Push(size_t index, GenerateDelta delta);
   void Finish(size_t index, absl::StatusOr<GenerateResult> result);
   // All REQUIRE mutex_.
@@ -68,12 +68,12 @@ class CompletionCall final : public std::enable_shared_from_this<CompletionCall>
   bool IsReadyLocked() const;
   void WakeLocked(bool brief);
 
-  // REQUIRES: busy_ is this caller's, as in all below.
+  // All below REQUIRE that the caller has set busy_.
   void Advance();
   void AnswerWhole();
   void SendEvents(std::vector<std::vector<GenerateDelta>> deltas, bool is_last);
-  // The answers' ends and what comes behind them; an error instead where one of them has none.
-  // `failed`: which one.
+  // The last events: the ends of all answers, usage and [DONE]. An error if an answer cannot be
+  // made; `failed` is its index then.
   absl::StatusOr<std::string> LastEvents(size_t& failed);
   std::string DeltaEvent(size_t index, GenerateDelta delta);
   std::string ChoiceEvent(nlohmann::ordered_json choice) const;
@@ -81,15 +81,16 @@ class CompletionCall final : public std::enable_shared_from_this<CompletionCall>
   nlohmann::ordered_json PartJson(size_t index, int64_t sequence, const std::string& text,
                                   nlohmann::ordered_json logprobs,
                                   nlohmann::ordered_json finish_reason);
-  // All of them, as the last piece of the answer is about to be sent.
+  // Frees the slots of all items, before the last piece of the answer is sent.
   void GivePlacesBefore(int64_t answer_bytes);
   void OnSent(bool sent, bool is_last);
-  // The whole ends with this error of this prompt, behind `events` where it is a stream, once the
-  // engine has given up the others: who has read the error finds their places free.
+  // Ends the call with the error of prompt `index`; in a stream after `events`. Waits until the
+  // engine has ended the other prompts, so that their slots are free when the client reads the
+  // error.
   void Fail(size_t index, const absl::Status& status, std::string events = "");
   void SendError();
   int64_t ChoiceIndex(size_t item, int64_t sequence) const;
-  // What an event before the last says of usage.
+  // The usage member of an event before the last.
   nlohmann::ordered_json UsageYet() const;
 
   ServiceContext& services_;
@@ -98,20 +99,20 @@ class CompletionCall final : public std::enable_shared_from_this<CompletionCall>
   Caller caller_;
   CompletionRequest request_;
   CompletionHead head_;
-  std::vector<std::unique_ptr<Item>> items_;  // at least one from Start on; all once submitted_
-  std::vector<v1::Usage> usages_;             // of those that have ended
-  bool has_begun_ = false;                    // a piece of the stream has been sent
-  int64_t num_generated_ = 0;                 // tokens that the stream's events have told
-  size_t num_submitted_ = 0;                  // prompts that the engine has
+  std::vector<std::unique_ptr<Item>> items_;  // at least one after Start; all once submitted_
+  std::vector<v1::Usage> usages_;             // of finished prompts
+  bool has_begun_ = false;                    // a piece of the stream was sent
+  int64_t num_generated_ = 0;                 // tokens in the stream's events so far
+  size_t num_submitted_ = 0;                  // prompts submitted to the engine
 
-  std::mutex mutex_;        // guards all below, and items' handle, waiting and result
-  bool submitted_ = false;  // all prompts are with the engine, or the call has failed
+  std::mutex mutex_;        // guards all below, and the items' handle, waiting and result
+  bool submitted_ = false;  // all prompts are submitted, or the call has failed
   bool busy_ = false;
-  bool asked_writer_ = false;  // for a stream's first piece
-  bool over_ = false;          // the end is on its way
+  bool asked_writer_ = false;  // the stream's first writer task was posted
+  bool over_ = false;          // the end is being sent
   bool cancelled_ = false;
-  std::optional<google::rpc::Status> error_;  // what all ends with
-  std::string error_events_;                  // before it
+  std::optional<google::rpc::Status> error_;  // the call ends with it
+  std::string error_events_;                  // events to send before it
 };
 
 }  // namespace beamline

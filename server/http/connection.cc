@@ -25,14 +25,14 @@ namespace {
 namespace asio = boost::asio;
 namespace http = boost::beast::http;
 
-// Of requests that a client sends before the one under way is answered.
+// Limit of bytes that a client sends ahead of the current answer.
 constexpr size_t kMostPipelinedBytes = 64 << 10;
-constexpr size_t kWriteBytes = 256 << 10;  // a slow reader must take some of this in write_time
-// What a client may still be sending while it has not seen that its request is refused.
+constexpr size_t kWriteBytes = 256 << 10;  // a slow client must read some of this within write_time
+// Limit of bytes that a client may still send before it sees that its request is refused.
 constexpr size_t kMostLingeringBytes = 1 << 20;
 constexpr std::chrono::milliseconds kLingerTime{1000};
 
-// Those that say who asks for what, and have one value.
+// Headers that identify the caller or the content. Each may occur only once.
 constexpr std::array<std::string_view, 8> kSingleHeaders = {
     "host",         "authorization",    "x-client-id", "x-request-timeout-ms",
     "content-type", "content-encoding", "expect",      "transfer-encoding"};
@@ -108,7 +108,6 @@ void HttpConnection::End(bool at_once) {
 }
 
 // --- Reading
-// --------------------------------------------------------------------------------------
 
 void HttpConnection::Read() {
   if (reading_ || peer_ended_ || state_ == State::kClosed) return;
@@ -139,8 +138,8 @@ void HttpConnection::OnRead(Error error, size_t num_bytes) {
 
 void HttpConnection::OnReadEnd() {
   peer_ended_ = true;
-  // Whoever closes a connection and who closes its sending side alone look alike. The work ends;
-  // an answer that is there already is still written.
+  // A closed connection and a closed sending side look alike. Requests are cancelled; an answer
+  // that is complete already is still written.
   if (state_ == State::kBusy) return TellGone();
   Close();
 }
@@ -154,7 +153,7 @@ void HttpConnection::Parse() {
 bool HttpConnection::ParseSome() {
   if (state_ != State::kHead && state_ != State::kBody) return false;
   if (!parser_.has_value()) {
-    // RFC 9112, 2.2: empty lines before a request line mean nothing.
+    // RFC 9112, 2.2: empty lines before a request line are ignored.
     unparsed_.erase(0, unparsed_.find_first_not_of("\r\n"));
     if (unparsed_.empty()) return false;
     parser_.emplace();
@@ -179,7 +178,7 @@ bool HttpConnection::ParseSome() {
     TakeRequest();
     return false;
   }
-  // A chunk's own line, or what follows the last chunk.
+  // The line of a chunk's size, or the trailer after the last chunk.
   if (state_ == State::kBody && unparsed_.size() > shared_.options.max_head_bytes) {
     Refuse(shared_.handler.Fault(400, "a line between the body's chunks is too long"));
     return false;
@@ -197,7 +196,7 @@ bool HttpConnection::ChargeBody() {
     return true;
   }
   const size_t most = shared_.bodies.limit();
-  // Given back before the client hears of it, so that what it sends next finds the place.
+  // Frees the bytes before the client gets the error, so that its next request finds room.
   parser_->get().body().clear();
   parser_->get().body().shrink_to_fit();
   UnchargeBody();
@@ -239,7 +238,7 @@ bool HttpConnection::TakeHead() {
   if (refusal.has_value()) keep_alive_ = false;
   if (!refusal.has_value()) refusal = shared_.handler.CheckHead(request_);
   if (refusal.has_value()) {
-    // What follows on the connection is the body of a request that nobody reads.
+    // The rest of the connection is the body of a request that is not read.
     keep_alive_ = keep_alive_ && parser_->is_done();
     state_ = State::kBusy;
     parser_.reset();
@@ -259,7 +258,7 @@ bool HttpConnection::TakeHead() {
 
 std::optional<HttpAnswer> HttpConnection::CheckSyntax() {
   HttpHandler& handler = shared_.handler;
-  // Of two that differ a proxy before this server may have taken the other one.
+  // A proxy before this server may have used another one of several values.
   for (const std::string_view name : kSingleHeaders) {
     if (parser_->get().count(boost::beast::string_view(name.data(), name.size())) > 1) {
       return handler.Fault(400, fmt::format("the header {} comes twice", name));
@@ -268,7 +267,7 @@ std::optional<HttpAnswer> HttpConnection::CheckSyntax() {
   if (!is_http_1_0_ && !FindField(*parser_, "host").has_value()) {
     return handler.Fault(400, "the header Host is missing");
   }
-  // Which the parser takes for no body at all unless it is chunked.
+  // The parser treats any other transfer coding as no body at all.
   const auto coding = FindField(*parser_, "transfer-encoding");
   if (coding.has_value() && is_http_1_0_) {
     return handler.Fault(400, "Transfer-Encoding is given; accepted: none in HTTP/1.0");
@@ -293,7 +292,7 @@ void HttpConnection::TakeRequest() {
   parser_.reset();
   shared_.handler.Handle(shared_from_this());
   if (peer_ended_) return TellGone();
-  Read();  // to hear of the client's end, and of requests that it sends ahead
+  Read();  // to detect the client's end, and to read pipelined requests
 }
 
 void HttpConnection::RefuseParsing(Error error) {
@@ -312,7 +311,7 @@ void HttpConnection::RefuseParsing(Error error) {
 }
 
 void HttpConnection::Refuse(HttpAnswer answer) {
-  // Its head may not have been read.
+  // The head may not have been read.
   if (request_.request_id.empty()) request_.request_id = UsableRequestId("");
   keep_alive_ = false;
   state_ = State::kBusy;
@@ -323,7 +322,6 @@ void HttpConnection::Refuse(HttpAnswer answer) {
 }
 
 // --- Writing
-// --------------------------------------------------------------------------------------
 
 void HttpConnection::Answer(HttpAnswer answer, Sent sent) {
   asio::post(socket_.get_executor(), [self = shared_from_this(), answer = std::move(answer),
@@ -374,7 +372,7 @@ void HttpConnection::SendPiece(std::string piece, bool is_last, Sent sent) {
   if (!has_begun_answer_) {
     shared_.stats.Count(200);
     has_begun_answer_ = true;
-    if (is_http_1_0_) keep_alive_ = false;  // whose clients know no chunks
+    if (is_http_1_0_) keep_alive_ = false;  // HTTP/1.0 clients do not know chunks
     bytes = Head(200, "text/event-stream; charset=utf-8");
     bytes += "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n";
     bytes += is_http_1_0_ ? "\r\n" : "Transfer-Encoding: chunked\r\n\r\n";
@@ -382,7 +380,7 @@ void HttpConnection::SendPiece(std::string piece, bool is_last, Sent sent) {
   if (is_http_1_0_) {
     bytes += piece;
   } else {
-    // An empty chunk would be the end.
+    // An empty chunk would end the body.
     if (!piece.empty()) bytes += fmt::format("{:x}\r\n{}\r\n", piece.size(), piece);
     if (is_last) bytes += "0\r\n\r\n";
   }
@@ -391,10 +389,10 @@ void HttpConnection::SendPiece(std::string piece, bool is_last, Sent sent) {
 
 void HttpConnection::Queue(Outgoing outgoing) {
   if (outgoing.is_last) {
-    // Nobody works for the client any more. Whether it gets its answer is `sent`'s to tell: its end
-    // may be heard of before the news that all is written.
+    // No work for the client remains. `sent` reports whether it gets its answer: the client's end
+    // may be noticed before the end of the write.
     gone_ = nullptr;
-    // Before the client has its answer, so that what it sends next finds the place.
+    // Frees the bytes before the client has its answer, so that its next request finds room.
     request_.body = std::string();
     UnchargeBody();
     if (shared_.options.gives_place_unread) idle_ = true;
@@ -465,12 +463,12 @@ void HttpConnection::Finish() {
   if (!keep_alive_ || peer_ended_ || ending_) return Linger();
   state_ = State::kHead;
   if (shared_.options.idle_time.count() > 0) Arm(shared_.options.idle_time);
-  // Not within the caller, which has the last answer still to tell of.
+  // Posted, as the caller must first call `sent` of the last answer.
   asio::post(socket_.get_executor(), [self = shared_from_this()] { self->Parse(); });
 }
 
 void HttpConnection::Linger() {
-  // Closed while bytes lie unread, a connection is reset, and the client may lose its answer.
+  // Closing with unread bytes would reset the connection, and the client might lose its answer.
   if (peer_ended_) return Close();
   state_ = State::kLinger;
   Arm(kLingerTime);
@@ -484,7 +482,6 @@ void HttpConnection::Linger() {
 }
 
 // --- Ending
-// ---------------------------------------------------------------------------------------
 
 void HttpConnection::TellGone() {
   if (gone_) std::exchange(gone_, nullptr)();

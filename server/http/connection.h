@@ -1,5 +1,5 @@
-// A connection of HTTP/1.1: reads requests one after the other, gives each to the handler and
-// writes its answer. All but the Exchange's functions run on its strand.
+// An HTTP/1.1 connection: reads requests one after the other, passes each to the handler and writes
+// its answer. All but the functions of Exchange run on its strand.
 #pragma once
 
 #include <array>
@@ -28,31 +28,30 @@
 
 namespace beamline {
 
-// What the connections of a listener share; outlives them.
+// State shared by a listener's connections. Outlives them.
 struct HttpShared {
   const HttpOptions options;
   HttpHandler& handler;
   HttpStats& stats;
-  std::atomic<bool> draining{false};            // every answer ends its connection
-  BodyBudget bodies{options.max_bodies_bytes};  // of requests that are not answered yet
+  std::atomic<bool> draining{false};            // every answer closes its connection
+  BodyBudget bodies{options.max_bodies_bytes};  // of requests without an answer
 };
 
 class HttpConnection final : public Exchange, public std::enable_shared_from_this<HttpConnection> {
  public:
   using TlsContext = std::shared_ptr<boost::asio::ssl::context>;
 
-  // Owns `fd`. `tls` null: plain text, else its handshake begins where it was handed over.
-  // `on_end` is called when nothing of it is left.
+  // Owns `fd`. `tls`: null for plain text. `on_end` is called when the connection is destroyed.
   HttpConnection(boost::asio::io_context& io, int fd, TlsContext tls, HttpShared& shared,
                  std::function<void()> on_end);
   ~HttpConnection() override;
 
   // Any thread:
   void Start();
-  // Ends it: at once when it waits for a request, else with the answer that is under way, or
-  // without it.
+  // Ends the connection. If it waits for a request, or with `at_once`, it is closed now; else after
+  // the current answer.
   void End(bool at_once);
-  // Whether nothing is lost but time when it ends now: no request is being answered.
+  // True if it can be closed without losing an answer: no request is being answered.
   bool is_idle() const { return idle_; }
 
   const HttpRequest& request() const override { return request_; }
@@ -67,9 +66,9 @@ class HttpConnection final : public Exchange, public std::enable_shared_from_thi
   struct Outgoing {
     std::string bytes;
     Sent sent;
-    bool is_last = false;  // of the answer
+    bool is_last = false;  // ends the answer
   };
-  // Says that nothing of the connection is left: a member that goes last.
+  // Calls `tell` when the connection is destroyed. Declared first, so that it is destroyed last.
   struct EndTeller {
     std::function<void()> tell;
     ~EndTeller() { tell(); }
@@ -81,16 +80,16 @@ class HttpConnection final : public Exchange, public std::enable_shared_from_thi
   void OnRead(Error error, size_t num_bytes);
   void OnReadEnd();
   void Parse();
-  // Parses what there is; true when more can be.
+  // Parses received bytes. True if more can be parsed.
   bool ParseSome();
   bool ChargeBody();
   void UnchargeBody();
-  // The head is whole. False: the request has been refused.
+  // Call when the head is complete. False: the request has been refused.
   bool TakeHead();
   std::optional<HttpAnswer> CheckSyntax();
   void TakeRequest();
   void RefuseParsing(Error error);
-  // Answers a request that is not read to its end, and ends the connection.
+  // Answers a request without reading the rest of it, and closes the connection.
   void Refuse(HttpAnswer answer);
 
   void SendAnswer(HttpAnswer answer, Sent sent);
@@ -101,7 +100,7 @@ class HttpConnection final : public Exchange, public std::enable_shared_from_thi
   void WriteNext();
   void OnWritten(Error error, size_t num_bytes);
   void FailQueue();
-  // The answer is written.
+  // Call when the answer is written.
   void Finish();
   void Linger();
   void TellGone();
@@ -111,36 +110,37 @@ class HttpConnection final : public Exchange, public std::enable_shared_from_thi
   void OnTime();
 
   EndTeller end_teller_;
-  std::unique_ptr<Handshakes::Handshake> handshake_;  // of TLS, until it is finished
+  std::unique_ptr<Handshakes::Handshake> handshake_;  // of TLS, until it is complete
   HttpShared& shared_;
   boost::asio::ip::tcp::socket socket_;
   TlsContext tls_context_;
   std::optional<boost::asio::ssl::stream<boost::asio::ip::tcp::socket&>> tls_;
   boost::asio::steady_timer timer_;
-  uint64_t timer_number_ = 0;  // of the timer that counts
+  uint64_t timer_number_ = 0;  // of the armed timer; others are ignored
   const std::chrono::steady_clock::time_point opened_ = std::chrono::steady_clock::now();
   std::string host_;
   std::string subject_;
 
   State state_ = State::kHandshake;
   std::atomic<bool> idle_{true};
-  std::array<char, 8192> incoming_;  // of the read under way
+  std::array<char, 8192> incoming_;  // buffer of the read in flight
   std::string unparsed_;
   bool reading_ = false;
-  bool peer_ended_ = false;       // the client sends nothing any more
-  std::optional<Parser> parser_;  // of the request that comes
+  bool peer_ended_ = false;       // the client has closed its sending side
+  std::optional<Parser> parser_;  // of the request being read
   size_t charged_bytes_ = 0;
-  std::string charged_client_;  // for whose bodies
+  std::string charged_client_;  // the client charged for bodies
 
-  HttpRequest request_;  // the one that is answered
+  HttpRequest request_;  // the request being answered
   bool is_http_1_0_ = false;
   bool keep_alive_ = true;
   bool is_head_method_ = false;
   bool has_begun_answer_ = false;
   std::function<void()> gone_;
   std::deque<Outgoing> queue_;
-  size_t written_ = 0;                               // of the first of the queue
-  std::chrono::steady_clock::time_point write_end_;  // by when that must be with the system
+  size_t written_ = 0;  // bytes written of the queue's first
+  // Deadline for the queue's first to be written to the socket.
+  std::chrono::steady_clock::time_point write_end_;
   bool writing_ = false;
   bool ending_ = false;
   size_t lingered_bytes_ = 0;

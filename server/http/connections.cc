@@ -24,14 +24,14 @@ namespace {
 
 namespace asio = boost::asio;
 
-// They move bytes and shake hands, and are done with a request in microseconds.
+// These threads only move bytes and do TLS handshakes: microseconds a request.
 constexpr int kThreads = 2;
 
 using TlsContext = std::shared_ptr<asio::ssl::context>;
 
 asio::const_buffer Buffer(const std::string& text) { return {text.data(), text.size()}; }
 
-// Null when OpenSSL does not take what the source has checked.
+// Null if OpenSSL refuses what TlsSource has checked.
 TlsContext MakeContext(const TlsMaterial& material, const TlsFiles& files) {
   auto context = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_server);
   boost::system::error_code error;
@@ -104,7 +104,8 @@ class Connections final : public HttpConnections {
       const auto number = by_fd_.find(fd);
       if (number == by_fd_.end()) return false;
       const auto found = connections_.find(number->second);
-      if (found == connections_.end()) {  // it has ended: whatever has its descriptor is not ours
+      // It has ended, and its descriptor belongs to something else.
+      if (found == connections_.end()) {
         by_fd_.erase(number);
         return false;
       }
@@ -159,16 +160,16 @@ class Connections final : public HttpConnections {
   HttpShared shared_;
   const std::shared_ptr<TlsSource> tls_;
   asio::io_context io_{kThreads};
-  // Makes io_ open its descriptors here and not with the first connection, when there may be none.
+  // Makes io_ open its descriptors now and not at the first connection, when none may be left.
   asio::steady_timer opens_descriptors_{io_};
   asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
-  std::mutex mutex_;  // guards all below but the threads
+  std::mutex mutex_;  // guards all below, except threads_
   std::condition_variable ended_;
   std::map<uint64_t, std::weak_ptr<HttpConnection>> connections_;
-  // The numbers of connections by their descriptors, those of some that have ended too.
+  // Connection numbers by descriptor, including some of connections that have ended.
   absl::flat_hash_map<int, uint64_t> by_fd_;
   uint64_t next_number_ = 0;
-  std::shared_ptr<const TlsMaterial> material_;  // of context_
+  std::shared_ptr<const TlsMaterial> material_;  // the version that context_ was made of
   TlsContext context_;
   std::vector<std::thread> threads_;
 };

@@ -1,4 +1,5 @@
-// The connections of an HTTP listener and the few threads that they share, which never compute.
+// The connections of an HTTP listener, and the few threads that they share. These threads never
+// compute.
 #pragma once
 
 #include <chrono>
@@ -14,23 +15,23 @@ namespace beamline {
 
 class HttpConnections {
  public:
-  // Handler and stats outlive it. `tls` null: plain text. It opens all descriptors that it needs
-  // beside those of connections; UNAVAILABLE when there are none.
+  // `handler` and `stats` outlive it. `tls`: null for plain text. Opens all descriptors that it
+  // needs in addition to those of connections. UNAVAILABLE if none are left.
   static absl::StatusOr<std::unique_ptr<HttpConnections>> Start(const HttpOptions& options,
                                                                 HttpHandler& handler,
                                                                 HttpStats& stats,
                                                                 std::shared_ptr<TlsSource> tls);
-  // Ends them all, and waits until what they had running has ended.
+  // Closes all connections, and waits until their requests have ended.
   virtual ~HttpConnections() = default;
 
   // Any thread. Owns the descriptor.
   virtual void Take(int fd) = 0;
-  // Whether the connection owes its client nothing, so that its place may be a new one's. On the
-  // thread that calls Take.
+  // True if the connection owes its client no answer, so that it may be closed for a new one. Call
+  // on the thread that calls Take.
   virtual bool IsIdle(int fd) = 0;
-  // From now on each answer ends its connection.
+  // From now on each answer closes its connection.
   virtual void StartDraining() = 0;
-  // Closes those that wait for a request, gives others `time` for their answers.
+  // Closes connections that wait for a request. Gives the others `time` for their answers.
   virtual void Finish(std::chrono::milliseconds time) = 0;
 };
 

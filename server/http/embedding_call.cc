@@ -9,7 +9,7 @@
 
 namespace beamline {
 
-// Lives as long as the engine keeps it; holds the call until OnFinish.
+// The engine owns it. It holds the call until OnFinish.
 class EmbeddingCall::Sink final : public EncodeSink {
  public:
   explicit Sink(std::shared_ptr<EmbeddingCall> call) : call_(std::move(call)) {}

@@ -13,14 +13,15 @@
 
 namespace beamline {
 
-// Whoever still needs the call holds it; with the last of them it ends, and is counted.
+// All users of the call hold a shared_ptr to it. The last one destroys it, and the destructor
+// records it.
 class EmbeddingCall final : public std::enable_shared_from_this<EmbeddingCall> {
  public:
   EmbeddingCall(ServiceContext& services, std::shared_ptr<Exchange> exchange)
       : services_(services), exchange_(std::move(exchange)), state_(services, Rpc::kEncode) {}
   ~EmbeddingCall() { state_.Done(); }
 
-  // To be called once, within the handler's Handle.
+  // Call once, within the handler's Handle.
   void Start();
 
  private:

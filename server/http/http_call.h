@@ -1,4 +1,4 @@
-// What the calls of OpenAI's API have in common.
+// Common functions of the calls of OpenAI's API.
 #pragma once
 
 #include <memory>
@@ -13,19 +13,20 @@
 
 namespace beamline {
 
-// Bodies up to this size are parsed where they arrive, larger ones by the text workers.
+// Bodies up to this size are parsed on the connection's thread, larger ones by the text workers.
 inline constexpr size_t kLargeBodyBytes = 4096;
 
-// Who calls, and until when: by the header x-request-timeout-ms. INVALID_ARGUMENT when that is no
-// number.
+// The caller, with the deadline of the header x-request-timeout-ms. INVALID_ARGUMENT if that is not
+// a number.
 absl::StatusOr<Caller> CallerOf(const HttpRequest& request);
 
-// Answers a call of which nothing is under way, and records it.
+// Answers a call that has no running work, and records it.
 void AnswerAtOnce(Exchange& exchange, std::shared_ptr<CallState> state, HttpAnswer answer);
 // The same with an error.
 void FailAtOnce(Exchange& exchange, std::shared_ptr<CallState> state, const absl::Status& status);
 
-// An unknown model is NOT_FOUND here, as in OpenAI's API, and INVALID_ARGUMENT in the contract.
+// Replaces the error for an unknown model by NOT_FOUND, as in OpenAI's API. It is INVALID_ARGUMENT
+// in our own API.
 absl::Status WithUnknownModel(const ServiceContext& services, const std::string& model,
                               const absl::Status& status);
 

@@ -1,4 +1,4 @@
-// The address where OpenAI's API is answered: its port, its connections and what they ask.
+// The listener for OpenAI's API: its port, its connections and its handler.
 #pragma once
 
 #include <chrono>
@@ -19,24 +19,24 @@ namespace beamline {
 
 class HttpListener {
  public:
-  // `is_serving` says what /health answers; any thread. Services and stats outlive the listener.
-  // UNAVAILABLE without descriptors for its threads.
+  // `is_serving`: the result of /health; any thread. `services` and `stats` outlive the listener.
+  // UNAVAILABLE if there are no descriptors for its threads.
   static absl::StatusOr<std::unique_ptr<HttpListener>> Start(const ServerConfig& config,
                                                              OpenAddress address,
                                                              std::shared_ptr<TlsSource> tls,
                                                              ServiceContext& services,
                                                              std::function<bool()> is_serving,
                                                              OperatorPages pages, HttpStats& stats);
-  // Ends what runs, cancelled.
+  // Cancels running requests.
   ~HttpListener();
 
-  // Answers from now on, with so many connections at once.
+  // Serves from now on, with at most `max_connections` connections.
   absl::Status Accept(int32_t max_connections);
   // "127.0.0.1:8000".
   const std::string& address() const { return address_.text; }
-  // From now on each answer ends its connection.
+  // From now on each answer closes its connection.
   void StartDraining() { connections_->StartDraining(); }
-  // Takes no connections any more, and gives those that there are `time` for their answers.
+  // Accepts no more connections, and gives the existing ones `time` for their answers.
   void Close(std::chrono::milliseconds time);
 
  private:

@@ -7,22 +7,22 @@
 namespace beamline {
 
 struct HttpOptions {
-  size_t max_head_bytes = 16 << 10;  // of a request line, of the headers, of a chunk's own line
+  size_t max_head_bytes = 16 << 10;  // of a request line, of the headers, of a chunk-size line
   size_t max_body_bytes = 4 << 20;   // of one request
-  // Of the requests of all connections, from their first byte until they are answered. Half of it
-  // of one client.
+  // Of all requests together, from their first byte until they are answered. One client gets at
+  // most half.
   size_t max_bodies_bytes = size_t{256} << 20;
   std::chrono::milliseconds head_time{
-      20000};  // from a head's first byte to its last; a handshake's
-  std::chrono::milliseconds body_time{60000};   // the same of a body
-  std::chrono::milliseconds write_time{60000};  // for a slow reader to take anything at all
-  // It has that time, and the time of its bytes at so many a second, for an answer or a piece.
+      20000};  // for a head, from its first byte to its last; for a TLS handshake
+  std::chrono::milliseconds body_time{60000};   // for a head; for a TLS handshake
+  std::chrono::milliseconds write_time{60000};  // for a slow client to read anything at all
+  // Limit for an answer or a piece: write_time plus its bytes / least_bytes_per_second.
   size_t least_bytes_per_second = 256 << 10;
-  std::chrono::milliseconds idle_time{600000};  // between requests; 0: for ever
-  // Whether a connection gives its place to a new one while its client has an answer still to read;
-  // otherwise only where none is owed.
+  std::chrono::milliseconds idle_time{600000};  // between requests; 0: no limit
+  // A connection may be closed for a new one while its client still reads an answer. If false, only
+  // when it owes no answer.
   bool gives_place_unread = false;
-  std::chrono::milliseconds age{0};  // after which a connection ends with its answer; 0: never
+  std::chrono::milliseconds age{0};  // then the connection closes after its answer; 0: never
 };
 
 }  // namespace beamline

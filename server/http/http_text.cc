@@ -91,7 +91,7 @@ std::string UsableRequestId(std::string_view given) {
 }
 
 std::string HostText(std::string_view address, bool is_v6) {
-  constexpr std::string_view kMapped = "::ffff:";  // an IPv4 connection to an IPv6 socket
+  constexpr std::string_view kMapped = "::ffff:";  // an IPv4 client of an IPv6 socket
   if (is_v6 && address.starts_with(kMapped) && address.find('.') != std::string_view::npos) {
     return fmt::format("ipv4:{}", address.substr(kMapped.size()));
   }

@@ -1,4 +1,4 @@
-// Small texts of HTTP.
+// Small functions for HTTP texts.
 #pragma once
 
 #include <string>
@@ -6,23 +6,23 @@
 
 namespace beamline {
 
-// "Not Found"; "Error" of a status without one here.
+// "Not Found"; "Error" for a status without a phrase here.
 std::string_view ReasonPhrase(int status);
 
-// The path of a request's target: without the query, and of an absolute target ("http://host/a")
-// without what goes before it.
+// The path of a request's target: without the query, and without scheme and host of an absolute
+// target ("http://host/a").
 std::string PathOf(std::string_view target);
 
-// The text that a path's piece stands for: "a%20b" is "a b". What is no escape stays as it is.
+// Decodes percent escapes: "a%20b" becomes "a b". Invalid escapes stay.
 std::string Unescape(std::string_view text);
 
-// Whether the two are the same but for case.
+// True if both are equal, ignoring case.
 bool IsSameWord(std::string_view text, std::string_view word);
 
-// The client's request id where it is 1 to 256 visible characters of ASCII, else one made up.
+// The client's request id if it is 1 to 256 visible ASCII characters, else a generated one.
 std::string UsableRequestId(std::string_view given);
 
-// An address as gRPC names its peers, without the port: "ipv4:10.0.0.7", "ipv6:%5B::1%5D".
+// An address without its port, as gRPC writes peers: "ipv4:10.0.0.7", "ipv6:%5B::1%5D".
 std::string HostText(std::string_view address, bool is_v6);
 
 }  // namespace beamline

@@ -1,5 +1,5 @@
-// Reads the fields of a JSON object that a client sent: each by its name and its type, null as if
-// it were not there. The first fault counts.
+// Reads the fields of a client's JSON object, each by name and type. null means not given. The
+// first error counts.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ namespace beamline {
 
 class JsonFields {
  public:
-  // `within` goes before the names of fields in errors: "stream_options.". The object outlives it.
+  // `within`: prefix of field names in errors: "stream_options.". `object` outlives this.
   explicit JsonFields(const nlohmann::json& object, std::string within = "")
       : object_(object), within_(std::move(within)) {}
 
-  // Null without a value.
+  // Null if there is no value.
   const nlohmann::json* Find(std::string_view name);
   bool Has(std::string_view name) { return Find(name) != nullptr; }
 
@@ -31,7 +31,7 @@ class JsonFields {
   void Unsigned(std::string_view name, const std::function<void(uint64_t)>& set);
   void Number(std::string_view name, const std::function<void(float)>& set);
   void Text(std::string_view name, const std::function<void(const std::string&)>& set);
-  // A list of texts; one text is a list too where `or_one`.
+  // A list of strings. With `or_one`, a single string is a list too.
   void Texts(std::string_view name, bool or_one,
              const std::function<void(const std::string&)>& add);
   void Ints(std::string_view name, const std::function<void(int32_t)>& add);
@@ -41,7 +41,7 @@ class JsonFields {
   }
   // "NAME is VALUE; accepted: ACCEPTED".
   void Refuse(std::string_view name, const nlohmann::json& value, std::string_view accepted);
-  // The first fault; without one, that there are fields which nobody has asked for.
+  // The first error. Without one, an error if there are fields that were never read.
   absl::Status Finish();
 
   // "temperature".
@@ -54,7 +54,7 @@ class JsonFields {
   absl::Status status_;
 };
 
-// Of a number; nullopt beyond float32, of which errors say kNumberOfFloat.
+// Converts a number; nullopt if it is outside float32. Errors say kNumberOfFloat.
 std::optional<float> ToFloat(const nlohmann::json& value);
 inline constexpr std::string_view kNumberOfFloat = "a number of float32";
 

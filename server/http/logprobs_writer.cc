@@ -53,7 +53,7 @@ class CompletionLogprobs final : public LogprobsWriter {
     offset_ += CountCharacters(decoder_->Append(id));
   }
 
-  // Two tokens of one text, such as a letter and its byte, stay two.
+  // Keeps two tokens of the same text, such as a letter and its byte, apart.
   void AddCandidate(const v1::TokenLogprob& one, ordered_json& top) const {
     std::string name = texts_->NameOf(one.id());
     if (top.contains(name)) {

@@ -30,7 +30,7 @@ void AnyObject(JsonFields& fields, std::string_view name) {
   if (value != nullptr && !value->is_object()) fields.Refuse(name, *value, "an object");
 }
 
-// Labels of a stored answer: texts.
+// Labels of a stored answer: strings.
 void ReadMetadata(JsonFields& fields) {
   const json* metadata = fields.Find("metadata");
   if (metadata == nullptr) return;

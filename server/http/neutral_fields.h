@@ -1,5 +1,5 @@
-// Fields of OpenAI's API that change no answer of this server. They are accepted at values that
-// promise nothing more; a value that asks for something this server does not do is refused.
+// Fields of OpenAI's API that change no answer of this server. They are accepted with values that
+// ask for nothing. Values that ask for something unsupported are refused.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace beamline {
 
-// Of every request: who sends it.
+// Of every request: the end user.
 void ReadSender(JsonFields& fields);
-// Of completions and chat completions: how OpenAI runs, bills and keeps a request.
+// Of completions and chat completions: how OpenAI runs, bills and stores a request.
 void ReadServiceFields(JsonFields& fields);
-// Of chat completions: what an answer consists of, and how much thought goes before it. Returns
-// reasoning_effort, which some chat templates read; empty where it is not given.
+// Of chat completions: the parts of an answer, and the reasoning effort. Returns reasoning_effort,
+// which some chat templates read; empty if not given.
 std::string ReadAnswerFields(JsonFields& fields);
 
 }  // namespace beamline

@@ -11,13 +11,13 @@
 namespace beamline {
 namespace {
 
-// After an answer that says nothing of when to try again.
+// Used if the error has no RetryInfo.
 constexpr int64_t kRetrySeconds = 1;
 
 struct Kind {
   int status;
   const char* type;
-  const char* code;  // null: the error has none
+  const char* code;  // null: no code
 };
 
 Kind KindOf(const google::rpc::Status& error) {
@@ -47,7 +47,7 @@ Kind KindOf(const google::rpc::Status& error) {
   }
 }
 
-// The field of a BadRequest among the details; empty without one.
+// The field of a BadRequest in the details; empty without one.
 std::string FieldOf(const google::rpc::Status& error) {
   google::rpc::BadRequest bad_request;
   for (const auto& detail : error.details()) {
@@ -58,7 +58,7 @@ std::string FieldOf(const google::rpc::Status& error) {
   return "";
 }
 
-// Whole seconds, at least one: the header takes no fractions.
+// Whole seconds, at least one: the header has no fractions.
 int64_t RetrySeconds(const google::rpc::Status& error) {
   google::rpc::RetryInfo retry;
   for (const auto& detail : error.details()) {

@@ -1,4 +1,4 @@
-// Errors as OpenAI's API tells them: {"error": {"message", "type", "param", "code"}}.
+// Errors in OpenAI's format: {"error": {"message", "type", "param", "code"}}.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace beamline {
 
-// The status and the headers (Retry-After, WWW-Authenticate) are those of the error's code.
+// The error's code decides the status and the headers (Retry-After, WWW-Authenticate).
 HttpAnswer ErrorAnswer(const google::rpc::Status& error);
-// Of what HTTP itself finds fault with.
+// An error of HTTP itself.
 HttpAnswer ErrorAnswer(int status, const std::string& message, const std::string& code = "");
-// The body alone, as a stream tells it that has begun.
+// The body only, for a stream that has started.
 std::string ErrorJson(const google::rpc::Status& error);
 
 }  // namespace beamline

@@ -22,7 +22,7 @@ using nlohmann::ordered_json;
 
 constexpr std::string_view kModelPath = "/v1/models/";
 
-// A page in a browser may send other types to any address without asking it.
+// A web page may send other content types to any address without a CORS preflight.
 std::optional<HttpAnswer> CheckType(const HttpRequest& request) {
   const std::string_view type(request.content_type);
   std::string_view essence = type.substr(0, type.find(';'));
@@ -53,11 +53,11 @@ enum class OpenAiHandler::Endpoint : uint8_t {
 };
 
 struct OpenAiHandler::Route {
-  std::string_view path;  // one that ends with a slash is the beginning of many
+  std::string_view path;  // with a slash at the end: a prefix of paths
   std::string_view method;
   Endpoint endpoint;
-  std::optional<Right> right;  // nothing: needs no identity
-  Rpc rpc = Rpc::kGenerate;    // which it is like, where there is a right to it
+  std::optional<Right> right;  // none: no authentication
+  Rpc rpc = Rpc::kGenerate;    // for records and metrics, if there is a right
 };
 
 const OpenAiHandler::Route OpenAiHandler::kRoutes[] = {
@@ -171,7 +171,7 @@ HttpAnswer OpenAiHandler::Fault(int status, const std::string& message) {
 std::string OpenAiHandler::ModelJson(const ModelInfo& model) const {
   ordered_json json = {
       {"id", model.name}, {"object", "model"}, {"created", started_}, {"owned_by", "beamline"}};
-  // The name that other servers of this API give it.
+  // Other servers of this API use this name.
   json["max_model_len"] =
       model.max_total_tokens > 0 ? model.max_total_tokens : model.max_input_tokens;
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);

@@ -1,4 +1,4 @@
-// OpenAI's API: which path is which call, and who may make it.
+// OpenAI's API: routes paths to calls, and checks permissions.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@
 
 namespace beamline {
 
-// Paths beside OpenAI's API, by the setting http_paths.
+// Additional paths, from the setting http_paths.
 struct OperatorPages {
   bool version = false;
-  // Answers a scrape; any thread. Null: there is no /metrics.
+  // Answers a scrape; any thread. Null: no /metrics.
   std::function<void(const std::shared_ptr<Exchange>&)> scrape;
 };
 
 class OpenAiHandler final : public HttpHandler {
  public:
-  // `is_serving` says what /health answers; any thread. `services` outlives the handler.
+  // `is_serving`: the result of /health; any thread. `services` outlives the handler.
   OpenAiHandler(ServiceContext& services, std::function<bool()> is_serving, OperatorPages pages);
 
   std::optional<HttpAnswer> CheckHead(HttpRequest& request) override;
@@ -35,9 +35,9 @@ class OpenAiHandler final : public HttpHandler {
 
   static const Route kRoutes[];
   bool IsOn(const Route& route) const;
-  // Null where the path is none of this server's.
+  // Null if there is no such path.
   const Route* FindRoute(std::string_view path) const;
-  // Of all routes, for errors.
+  // All paths, for errors.
   std::string Paths() const;
   std::shared_ptr<CallState> StateOf(Exchange& exchange, Rpc rpc) const;
   void ListModels(Exchange& exchange);

@@ -17,7 +17,7 @@ struct Renamed {
   std::string_view engine;
   std::string_view openai;
 };
-// Where the engine's last name is not OpenAI's.
+// Names that differ from the engine's.
 constexpr std::array<Renamed, 6> kRenamed = {{{"min_new_tokens", "min_tokens"},
                                               {"num_sequences", "n"},
                                               {"width", "n"},
@@ -27,7 +27,7 @@ constexpr std::array<Renamed, 6> kRenamed = {{{"min_new_tokens", "min_tokens"},
 constexpr std::array<std::string_view, 6> kParts = {"decoding.", "sampling.", "beam.",
                                                     "limits.",   "shaping.",  "output."};
 
-// Of what a conversation is made of.
+// The same, for the parts of a conversation.
 constexpr std::array<Renamed, 4> kRenamedOfChat = {
     {{"tools_json", "tools"},
      {"documents_json", "documents"},
@@ -59,7 +59,7 @@ std::string OpenAiName(std::string_view path, const OpenAiNames& names, size_t p
   if (name == "max_new_tokens") result = names.max_tokens;
   if (name == "logprobs" && names.is_chat) result = "top_logprobs";
   if (name == "prompt" || name == "inputs") {
-    // "prompt.ids[3]" is "prompt[3]", or "prompt[7][3]" of the list's eighth.
+    // "prompt.ids[3]" becomes "prompt[3]", or "prompt[7][3]" for the eighth of a list.
     rest = absl::StrReplaceAll(rest, {{".ids", ""}, {".text", ""}});
     if (name == "prompt" && names.is_list) result += fmt::format("[{}]", prompt);
     if (name == "inputs" && !names.is_list && rest.starts_with("[0]")) rest.erase(0, 3);
@@ -76,12 +76,12 @@ absl::Status InOpenAiField(const absl::Status& status, const OpenAiNames& names,
   if (!fault->field.empty() && fault->text.find(fault->field) != std::string::npos) {
     fault->text = absl::StrReplaceAll(fault->text, {{fault->field, name}});
   } else if (const size_t entry = fault->field.rfind('['); entry != std::string::npos) {
-    // "shaping.logit_bias has the id -1", of shaping.logit_bias[-1].
+    // "shaping.logit_bias has the id -1", for the field shaping.logit_bias[-1].
     fault->text = absl::StrReplaceAll(
         fault->text, {{fault->field.substr(0, entry), name.substr(0, name.rfind('['))}});
   }
   fault->text = absl::StrReplaceAll(fault->text, {{"limits.max_new_tokens", names.max_tokens}});
-  // Which no field of OpenAI's asks for.
+  // OpenAI's API has no such field.
   fault->accepted = absl::StrReplaceAll(fault->accepted, {{"; set truncate to cut it", ""}});
   fault->field = name;
   return FieldError(*fault);

@@ -1,4 +1,4 @@
-// What OpenAI's API calls the fields of the contract and of the engine, in errors about them.
+// OpenAI's names for fields of the API and of the engine, in errors.
 #pragma once
 
 #include <cstddef>
@@ -7,15 +7,15 @@
 
 namespace beamline {
 
-// As one request has them.
+// The names in one request.
 struct OpenAiNames {
-  bool is_list = false;                   // of prompts or inputs: then errors say which one
-  bool is_chat = false;                   // of messages
-  const char* max_tokens = "max_tokens";  // what it calls limits.max_new_tokens
+  bool is_list = false;                   // a list of prompts or inputs: errors have the index
+  bool is_chat = false;                   // has messages
+  const char* max_tokens = "max_tokens";  // its name for limits.max_new_tokens
 };
 
-// An error of the contract's or the engine's field, said of OpenAI's that it was made of. `prompt`:
-// which one of a list.
+// Rewrites an error about a field of the API or the engine to name the OpenAI field. `prompt`:
+// index in a list.
 absl::Status InOpenAiField(const absl::Status& status, const OpenAiNames& names, size_t prompt = 0);
 
 }  // namespace beamline

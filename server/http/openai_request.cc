@@ -22,7 +22,7 @@ namespace {
 
 using nlohmann::json;
 
-// OpenAI's default, where a request names no number.
+// OpenAI's default for max_tokens.
 constexpr int32_t kDefaultMaxTokens = 16;
 
 absl::StatusOr<json> ParseBody(std::string_view body) {
@@ -50,7 +50,7 @@ absl::StatusOr<v1::Prompt> ToPrompt(const json& value, const std::string& field)
   return prompt;
 }
 
-// A text, token ids, or a list of these; `is_list` tells which.
+// A text, token ids, or a list of these (`is_list`).
 absl::StatusOr<std::vector<v1::Prompt>> ToPrompts(JsonFields& fields, const std::string& name,
                                                   size_t most, bool& is_list) {
   constexpr std::string_view kAccepted =
@@ -75,7 +75,7 @@ absl::StatusOr<std::vector<v1::Prompt>> ToPrompts(JsonFields& fields, const std:
   return prompts;
 }
 
-// A beam search draws no tokens: what would change how they are drawn is refused.
+// A beam search does not sample, so options that would change sampling are refused.
 void CheckBesideBeams(JsonFields& fields) {
   const auto check = [&](std::string_view name, double other, double neutral) {
     const json* value = fields.Find(name);
@@ -93,7 +93,7 @@ void CheckBesideBeams(JsonFields& fields) {
   check("typical_p", 1, 1);
 }
 
-// Decoding is the model's own where the request says nothing of it; a temperature of 0 is greedy.
+// Without any decoding field the model's defaults apply. Temperature 0 is greedy.
 void ReadDecoding(JsonFields& fields, int32_t n, v1::GenerateRequest& request) {
   v1::Sampling sampling;
   bool samples = n > 1;
@@ -106,7 +106,7 @@ void ReadDecoding(JsonFields& fields, int32_t n, v1::GenerateRequest& request) {
   std::optional<float> temperature;
   fields.Number("temperature", [&](float value) { temperature = value; });
   fields.Number("top_p", samples_by([&](float value) { sampling.set_top_p(value); }));
-  // -1 is how other servers say that all tokens count.
+  // -1 means all tokens in other servers.
   fields.Int("top_k",
              samples_by([&](int32_t value) { sampling.set_top_k(value == -1 ? 0 : value); }));
   fields.Number("min_p", samples_by([&](float value) { sampling.set_min_p(value); }));
@@ -205,7 +205,7 @@ void ReadStream(JsonFields& fields, CompletionRequest& request) {
   fields.Fail(inner.Finish());
 }
 
-// What the answer tells of its tokens, of which chat completions ask in another way.
+// Options for the answer's tokens. Chat completions have other fields for log-probabilities.
 void ReadTokenOutput(JsonFields& fields, CompletionRequest& request, v1::Output& output) {
   fields.Bool("skip_special_tokens", [&](bool value) {
     request.skip_special_tokens = value;
@@ -230,7 +230,7 @@ void ReadOutput(JsonFields& fields, CompletionRequest& request, v1::Output& outp
   }
 }
 
-// What OpenAI's API has and this server does not: at values that change nothing it is accepted.
+// Unsupported fields of OpenAI's API. Accepted with values that change nothing.
 void ReadUnsupported(JsonFields& fields, int32_t n) {
   fields.Int("best_of", [&](int32_t value) {
     if (value != n) fields.Refuse("best_of", value, fmt::format("{}, as n", n));
@@ -240,7 +240,7 @@ void ReadUnsupported(JsonFields& fields, int32_t n) {
   });
 }
 
-// Of a chat completion: true or false, and how many candidates of each token.
+// Of a chat completion: `logprobs` is a bool, and `top_logprobs` the number of candidates.
 void ReadChatLogprobs(JsonFields& fields, CompletionRequest& result) {
   bool has_logprobs = false;
   fields.Bool("logprobs", [&](bool value) { has_logprobs = value; });
@@ -254,7 +254,7 @@ void ReadChatLogprobs(JsonFields& fields, CompletionRequest& result) {
   });
 }
 
-// What a chat completion has and a completion has not, and the other way round.
+// Fields that only one of completions and chat completions has.
 void ReadChatOptions(JsonFields& fields, CompletionRequest& result) {
   v1::Limits& limits = *result.request.mutable_limits();
   fields.Int("max_completion_tokens", [&](int32_t value) {
@@ -266,7 +266,7 @@ void ReadChatOptions(JsonFields& fields, CompletionRequest& result) {
     result.names.max_tokens = "max_completion_tokens";
   });
   ReadChatLogprobs(fields, result);
-  // Without tools there are no calls of them, one after the other or beside each other.
+  // Without tools there are no calls, parallel or not.
   const json* tools = fields.Find("tools");
   const bool has_tools = tools != nullptr && !tools->empty();
   fields.Bool("parallel_tool_calls", [&](bool value) {
@@ -279,7 +279,7 @@ void ReadChatOptions(JsonFields& fields, CompletionRequest& result) {
   }
 }
 
-// Chat templates that know of efforts read it among their options, where it may be given too.
+// Chat templates read the effort from their options, where a client may give it too.
 void SetEffort(JsonFields& fields, const std::string& effort, v1::Chat& chat) {
   if (effort.empty()) return;
   const json* options = fields.Find("chat_template_kwargs");
@@ -297,7 +297,7 @@ void SetEffort(JsonFields& fields, const std::string& effort, v1::Chat& chat) {
                      has_more ? std::string_view(text).substr(text.find('{') + 1) : "}");
 }
 
-// What both kinds of completions have.
+// The common fields of completions and chat completions.
 void ReadCommon(JsonFields& fields, CompletionRequest& result) {
   v1::GenerateRequest& request = result.request;
   fields.Text("model", [&](const std::string& value) { request.set_model(value); });
@@ -369,7 +369,7 @@ absl::StatusOr<EmbeddingRequest> ParseEmbedding(std::string_view body) {
       fields.Refuse("encoding_format", value, "float, base64");
     }
   });
-  // vLLM's, of which -1 is the model's length.
+  // vLLM's field. -1 means the model's maximum.
   fields.Int("truncate_prompt_tokens", [&](int32_t value) {
     if (value != -1) fields.Refuse("truncate_prompt_tokens", value, "-1, which cuts to what fits");
     result.request.set_truncate(v1::TRUNCATION_RIGHT);

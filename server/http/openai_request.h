@@ -1,5 +1,5 @@
-// Requests of OpenAI's API as requests of the contract. Fields that nobody knows are refused, as
-// OpenAI does: a wish that is passed over in silence would look like one that is granted.
+// Converts OpenAI's requests to the API's. Unknown fields are refused, as OpenAI does. Otherwise a
+// client would believe that an ignored option has an effect.
 #pragma once
 
 #include <cstdint>
@@ -15,27 +15,27 @@
 namespace beamline {
 
 struct CompletionRequest {
-  v1::GenerateRequest request;      // of each prompt, without it
+  v1::GenerateRequest request;      // without its prompt
   std::vector<v1::Prompt> prompts;  // at least one
   OpenAiNames names;
-  int32_t n = 1;  // answers to each
+  int32_t n = 1;  // answers per prompt
   bool stream = false;
-  bool include_usage = false;       // in a last event of the stream
+  bool include_usage = false;       // in the stream's last event
   bool continuous_usage = false;    // in every event of the stream
-  std::optional<int32_t> logprobs;  // as asked for
+  std::optional<int32_t> logprobs;  // the requested number of candidates
   bool echo = false;
   bool skip_special_tokens = true;
 
-  // The request of one prompt. Not all are made at once: what they have in common may be large, and
-  // is refused with the first.
+  // The request of one prompt. They are made one by one: their common part may be large, and the
+  // first one shows whether it is refused.
   v1::GenerateRequest Message(size_t prompt) const;
 };
 
-// The body of POST /v1/completions, with at most `most_prompts` of them. INVALID_ARGUMENT that
-// names the field, its value and what is accepted (base/field_error.h).
+// Parses the body of POST /v1/completions, with at most `most_prompts` prompts. INVALID_ARGUMENT
+// naming the field, its value and what is accepted (base/field_error.h).
 absl::StatusOr<CompletionRequest> ParseCompletion(std::string_view body, size_t most_prompts);
 
-// The body of POST /v1/chat/completions, the same way: one prompt, a conversation.
+// Parses the body of POST /v1/chat/completions: one prompt, a conversation.
 absl::StatusOr<CompletionRequest> ParseChatCompletion(std::string_view body);
 
 struct EmbeddingRequest {
@@ -44,7 +44,7 @@ struct EmbeddingRequest {
   bool base64 = false;
 };
 
-// The body of POST /v1/embeddings.
+// Parses the body of POST /v1/embeddings.
 absl::StatusOr<EmbeddingRequest> ParseEmbedding(std::string_view body);
 
 }  // namespace beamline

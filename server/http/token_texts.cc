@@ -14,7 +14,7 @@
 namespace beamline {
 namespace {
 
-// Beyond these a vocabulary of texts has a letter.
+// Limit of the search. A vocabulary of texts has a token of letters among the first ids.
 constexpr int32_t kMostLooks = 4096;
 
 std::string Decoded(const Tokenizer& tokenizer, std::span<const int32_t> ids) {
@@ -27,7 +27,7 @@ bool IsPlain(std::string_view text) {
   });
 }
 
-// A token of letters alone, wherever it stands.
+// A token of letters only, whose text is the same at any position.
 std::optional<int32_t> FindLetter(const Tokenizer& tokenizer) {
   const auto suits = [&](int32_t id) {
     if (tokenizer.IsSpecial(id)) return false;
@@ -42,7 +42,7 @@ std::optional<int32_t> FindLetter(const Tokenizer& tokenizer) {
   return std::nullopt;
 }
 
-// Of a token that vocabularies with bytes spell "<0xE2>".
+// The byte of a token spelled "<0xE2>" in byte-fallback vocabularies.
 std::optional<char> ByteOf(std::string_view spelling) {
   if (spelling.size() != 6 || !spelling.starts_with("<0x") || spelling.back() != '>') {
     return std::nullopt;
@@ -66,7 +66,7 @@ TokenTexts::TokenTexts(std::shared_ptr<const Tokenizer> tokenizer)
 
 std::string TokenTexts::TextOf(int32_t id) const {
   if (letter_.has_value()) {
-    // Between two others: what a decoder takes from a text's ends is not the token's.
+    // Decodes it between two letters: a decoder may change a text's first and last token.
     const std::array<int32_t, 3> ids = {*letter_, id, *letter_};
     const std::string whole = Decoded(*tokenizer_, ids);
     if (whole.size() >= one_.size() + two_.size() && whole.starts_with(one_) &&
@@ -81,7 +81,7 @@ std::optional<std::string> TokenTexts::BytesOf(int32_t id) const {
   if (tokenizer_->IsSpecial(id)) return std::nullopt;
   std::string text = TextOf(id);
   if (text.find(kReplacementCharacter) == std::string::npos) return text;
-  // A part of a character, which the vocabulary spells in one of two ways.
+  // A part of a character, which vocabularies spell in one of two ways.
   const std::string spelling = tokenizer_->TokenText(id);
   if (const auto byte = ByteOf(spelling); byte.has_value()) return std::string(1, *byte);
   const auto bytes = text::BytesOfSpelling(spelling);

@@ -1,5 +1,5 @@
-// What single tokens stand for, whatever comes before them: log-probabilities name candidates that
-// no text has.
+// The text of single tokens, independent of their context: log-probabilities name candidates that
+// are in no text.
 #pragma once
 
 #include <cstdint>
@@ -16,27 +16,28 @@ class TokenTexts {
  public:
   explicit TokenTexts(std::shared_ptr<const Tokenizer> tokenizer);
 
-  // What the token adds to a text that has begun: with the space in front of it, where it has one,
-  // and of a part of a character that part. Nothing of special tokens.
+  // The bytes that the token adds within a text: with its leading space, if it has one. For a part
+  // of a character, that part. nullopt for special tokens.
   std::optional<std::string> BytesOf(int32_t id) const;
 
-  // As OpenAI's completions write a token: its text, or "bytes:\xe2\x82" of a part of a character.
+  // The name of a token in OpenAI's completions: its text, or "bytes:\xe2\x82" for a part of a
+  // character.
   std::string NameOf(int32_t id) const;
-  // As OpenAI's chat completions do: its text, or "\xe2\x82". `bytes`: BytesOf(id).
+  // The name in OpenAI's chat completions: its text, or "\xe2\x82". `bytes`: BytesOf(id).
   std::string ChatNameOf(int32_t id, const std::optional<std::string>& bytes) const;
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
 
  private:
-  // Its text after another token, which keeps the space in front.
+  // Its text after another token, which keeps the leading space.
   std::string TextOf(int32_t id) const;
-  // A name, with `mark` before bytes that are no text.
+  // A name, with `mark` before bytes that are not valid UTF-8.
   std::string Name(int32_t id, const std::optional<std::string>& bytes,
                    std::string_view mark) const;
 
   const std::shared_ptr<const Tokenizer> tokenizer_;
-  std::optional<int32_t> letter_;  // a token that is a plain text
-  std::string one_, two_;          // the texts of one and two of it
+  std::optional<int32_t> letter_;  // a token of letters only
+  std::string one_, two_;          // the texts of the first and the second of two such tokens
 };
 
 // "\xe2\x82".
