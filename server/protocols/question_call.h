@@ -1,4 +1,4 @@
-// A unary call that asks what there is, and needs no model to compute anything.
+// A unary call that asks for information and computes nothing.
 #pragma once
 
 #include "absl/status/status.h"
@@ -29,7 +29,7 @@ class QuestionCall<kAnswer> final : public UnaryCall {
   }
 };
 
-// Of everybody who may call at all.
+// Starts such a call. Every authenticated caller may make it.
 template <auto kAnswer>
 grpc::ServerUnaryReactor* AnswerQuestion(ServiceContext& services, Rpc rpc,
                                          const grpc::CallbackServerContext& context,

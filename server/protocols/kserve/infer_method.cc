@@ -29,7 +29,7 @@ const char* ReasonName(v1::FinishReason reason) {
   }
 }
 
-// Sequences, or what has come of them, as rows of tensors.
+// Collects sequences, or their deltas, as rows of tensors.
 class Rows {
  public:
   explicit Rows(const InferAnswer& answer) : answer_(answer) {}
@@ -81,7 +81,7 @@ class Rows {
   bool has_logprobs_ = false;
 };
 
-// What is known at the end alone; `ends`: v1::Sequence or v1::SequenceEnd.
+// Writes the values that are known at the end only. `ends`: v1::Sequence or v1::SequenceEnd.
 template <typename Ends>
 void WriteEnd(const Ends& ends, const v1::Usage& usage, const InferAnswer& answer,
               ModelInferResponse& response) {
@@ -104,7 +104,7 @@ void WriteEnd(const Ends& ends, const v1::Usage& usage, const InferAnswer& answe
   add("num_output_tokens", usage.generated_tokens());
 }
 
-// The engine's sinks, which end in the one of the call.
+// A sink of the engine that forwards to the call's InferSink.
 template <typename Base, typename Result>
 class Adapter final : public Base {
  public:

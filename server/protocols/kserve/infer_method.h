@@ -1,5 +1,5 @@
-// A request of the Open Inference Protocol as one of beamline.v1, and the answer back: what
-// ModelInfer (by engine_call.h) and ModelStreamInfer (infer_stream.h) have in common.
+// Converts an Open Inference Protocol request to one of beamline.v1, and the answer back. Used by
+// ModelInfer (engine_call.h) and ModelStreamInfer (infer_stream.h).
 #pragma once
 
 #include <memory>
@@ -21,47 +21,47 @@
 
 namespace beamline {
 
-// What a request asked of its answers, kept until the last one.
+// What the answers need from their request, until the last one.
 struct InferAnswer {
   AnswerOptions answer;
-  std::string model_name;     // as the request has it, or the only one's
+  std::string model_name;     // as in the request, else the only model's
   std::string model_version;  // of the model that answers
   std::string id;
-  std::set<std::string, std::less<>> outputs;  // asked for by name; empty: all but left_out
+  std::set<std::string, std::less<>> outputs;  // requested names; empty: all but left_out
   std::set<std::string, std::less<>> left_out;
-  int32_t pad_id = 0;  // in output_ids, behind sequences that are shorter than the longest
+  int32_t pad_id = 0;  // in output_ids, after sequences that are shorter than the longest
   OptionNames names;   // of the request's options, for errors
 
   bool Wants(std::string_view output) const;
 };
 
-// A translated request: for one or the other of the engine's methods.
+// A converted request, for one of two methods of the engine.
 struct InferTranslation {
   std::variant<v1::GenerateRequest, v1::EncodeRequest> request;
-  bool stream = false;  // of the answer, as it is written
+  bool stream = false;  // stream the answer as it is generated
   std::optional<Clock::time_point> deadline;
   InferAnswer answer;
 };
 
-// Without the model, which is resolved: `model` is what it means. INVALID_ARGUMENT names the input
+// Converts everything but the model; `model` is the resolved one. INVALID_ARGUMENT naming the input
 // or the parameter.
 absl::StatusOr<InferTranslation> TranslateInfer(const inference::ModelInferRequest& message,
                                                 const ModelInfo& model,
                                                 std::optional<Clock::time_point> deadline);
-// Resolves the model, and records it.
+// Resolves and records the model, and converts.
 absl::StatusOr<InferTranslation> TranslateInfer(CallState& call,
                                                 const inference::ModelInferRequest& message,
                                                 const Caller& caller);
 
-// An error about a field of beamline.v1 as one about what this protocol calls it: of the names that
-// an option may have the one that the request has.
+// Renames the fields of beamline.v1 in an error to this protocol's. If an option has several names,
+// uses the one in the request.
 absl::Status InInferRequest(const absl::Status& status, const OptionNames& names = {});
 
 inference::ModelInferResponse ToInferResponse(const v1::GenerateResponse& response,
                                               const InferAnswer& answer);
 inference::ModelInferResponse ToInferResponse(const v1::EncodeResponse& response,
                                               const InferAnswer& answer);
-// Of a stream: with an end all that is known at the end, for each sequence.
+// A message of a stream. With an end it has all final values of each sequence.
 inference::ModelInferResponse ToInferResponse(const v1::GenerateStreamResponse& response,
                                               const InferAnswer& answer);
 // A response without outputs.
@@ -87,7 +87,7 @@ struct InferMethod {
                                                                const Caller& caller,
                                                                std::shared_ptr<Sink> sink,
                                                                Options& answer);
-  // The same of a request that is translated, to be answered at once.
+  // The same for a converted request with one answer.
   static absl::StatusOr<std::shared_ptr<RequestHandle>> Submit(CallState& call,
                                                                const InferTranslation& translation,
                                                                const Caller& caller,

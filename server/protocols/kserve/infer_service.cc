@@ -22,7 +22,7 @@ namespace {
 
 using ModelPtr = ModelDirectory::ModelPtr;
 
-// What a question names: NOT_FOUND when there is none, as of GetModel.
+// The model that a request names. NOT_FOUND if there is none, as in GetModel.
 template <typename Request>
 absl::StatusOr<ModelPtr> FindModel(ServiceContext& services, const Request& request) {
   BEAMLINE_ASSIGN_OR_RETURN(const std::string name,

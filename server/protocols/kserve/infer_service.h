@@ -1,5 +1,5 @@
-// inference.GRPCInferenceService: the Open Inference Protocol and those of Triton's extensions that
-// clients use, in front of the same engine, admission, gate and metrics as beamline.v1.
+// inference.GRPCInferenceService: the Open Inference Protocol, and Triton's extensions that clients
+// use. It shares engine, admission, gate and metrics with beamline.v1.
 #pragma once
 
 #include "inference/grpc_service.grpc.pb.h"
@@ -39,13 +39,13 @@ class InferService final : public RawInfer {
   Reactor* ModelConfig(Context* context, const Buffer* request, Buffer* response) override;
   Reactor* ModelStatistics(Context* context, const Buffer* request, Buffer* response) override;
   Reactor* RepositoryIndex(Context* context, const Buffer* request, Buffer* response) override;
-  // For administrators, who are told where else; UNIMPLEMENTED.
+  // UNIMPLEMENTED, naming the admin API instead. For callers with the admin permission.
   Reactor* RepositoryModelLoad(Context* context, const Buffer* request, Buffer* response) override;
   Reactor* RepositoryModelUnload(Context* context, const Buffer* request,
                                  Buffer* response) override;
 
  private:
-  // The unary method of this name reads its request as message_gate.h says.
+  // Registers the unary method `name` to read its request as message_gate.h describes.
   template <auto kMethod>
   void Gate(const char* name, const MethodAccess& access);
 

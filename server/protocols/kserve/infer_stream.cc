@@ -27,17 +27,17 @@ struct InferStream::Item {
 
   std::unique_ptr<CallState> state;
   InferAnswer answer;
-  std::optional<absl::StatusOr<InferResult>> last;  // of one answer
+  std::optional<absl::StatusOr<InferResult>> last;  // for one answer
 
   std::mutex mutex;                                      // guards all below
   DeltaBuffer waiting;                                   //
-  std::optional<absl::StatusOr<GenerateResult>> result;  // of many answers
+  std::optional<absl::StatusOr<GenerateResult>> result;  // for many answers
   bool busy = false;
-  bool begun = false;    // guarded by mutex; a writer has been asked for
-  absl::Status refused;  // a part that is too large: what the request ends with
+  bool begun = false;    // guarded by mutex; the first writer task was posted
+  absl::Status refused;  // a part was too large: the request ends with this error
 };
 
-// Both live as long as the engine keeps them, and touch the stream until OnFinish.
+// The engine owns both. They use the stream only until OnFinish.
 class InferStream::DeltaSink final : public GenerateSink {
  public:
   DeltaSink(InferStream& stream, ItemPtr item) : stream_(stream), item_(std::move(item)) {}
@@ -114,7 +114,7 @@ absl::Status InferStream::SubmitStream(const ItemPtr& item, const InferTranslati
 void InferStream::Keep(const ItemPtr& item, const std::shared_ptr<RequestHandle>& handle) {
   running_.Keep(item.get(), handle);
   std::lock_guard lock(item->mutex);
-  if (!item->refused.ok()) handle->Cancel();  // before there was a handle
+  if (!item->refused.ok()) handle->Cancel();  // refused before there was a handle
 }
 
 void InferStream::Push(const ItemPtr& item, GenerateDelta delta) {
@@ -181,7 +181,7 @@ void InferStream::SendDeltas(const ItemPtr& item, std::vector<GenerateDelta> del
       item->refused = AnswerTooLarge(bytes, limit);
     }
     running_.Cancel(item.get());
-    return Advance(item);  // towards the engine's result, which the request must wait for
+    return Advance(item);  // the request must wait for the engine's result
   }
   item->state->AddAnswerBytes(bytes);
   // The next part is made when this one is written.
@@ -215,7 +215,7 @@ void InferStream::Fail(const ItemPtr& item, const absl::Status& status) {
                   error.message()));
   *message.mutable_infer_response() = EmptyInferResponse(item->answer);
   SetFinal(true, *message.mutable_infer_response());
-  // Possible with an id that is refused for its length.
+  // Happens with an id that is refused for its length.
   if (static_cast<int64_t>(message.ByteSizeLong()) > services().stream_limits.max_send_bytes) {
     message.clear_infer_response();
   }

@@ -1,8 +1,8 @@
-// ModelStreamInfer: requests as they come, one or many answers to each as they come to be.
+// ModelStreamInfer: requests as they arrive, with one or many answers each.
 //
-// The engine's deltas are merged while a part of the same request's answer waits to be written, as
-// in GenerateStream: what waits for a slow reader is never more than the answers themselves. A
-// request's parts are converted on a writer, one at a time, `busy`.
+// As in GenerateStream, the engine's deltas are merged while a part of the same answer waits to be
+// written. So a slow reader's buffer is never larger than the answers themselves. A writer converts
+// an item's parts one at a time; `busy` marks it.
 #pragma once
 
 #include <memory>
@@ -36,17 +36,18 @@ class InferStream final : public ManyStream {
   absl::Status Submit(const ItemPtr& item, const grpc::ByteBuffer& buffer);
   absl::Status SubmitStream(const ItemPtr& item, const InferTranslation& translation);
   void Keep(const ItemPtr& item, const std::shared_ptr<RequestHandle>& handle);
-  // Of an item whose deltas are sent. From the engine.
+  // For an item with deltas. Called by the engine.
   void Push(const ItemPtr& item, GenerateDelta delta);
   void End(const ItemPtr& item, absl::StatusOr<GenerateResult> result);
   void WakeLocked(const ItemPtr& item);
-  // REQUIRES: the item's busy is this caller's. Sends what waits, or the end, or rests.
+  // REQUIRES: the caller has set the item's busy. Sends waiting deltas or the end, else clears
+  // busy.
   void Advance(const ItemPtr& item);
   void SendDeltas(const ItemPtr& item, std::vector<GenerateDelta> deltas,
                   const absl::StatusOr<GenerateResult>* end);
-  // Of an item with one answer.
+  // For an item with one answer.
   void Complete(const ItemPtr& item, const absl::StatusOr<InferResult>& result);
-  // The last answer.
+  // Sends the last answer.
   void Finish(const ItemPtr& item, const inference::ModelInferResponse& response);
   void Fail(const ItemPtr& item, const absl::Status& status);
   void Send(const ItemPtr& item, const inference::ModelStreamInferResponse& message);

@@ -1,4 +1,4 @@
-// A request of the Open Inference Protocol to one of beamline.v1.
+// Converts an Open Inference Protocol request to one of beamline.v1.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -55,7 +55,7 @@ absl::StatusOr<int64_t> ToWholeIn(std::string_view name, const InferParameter& p
   return whole->front().Signed();
 }
 
-// What both kinds of requests have: Triton's 0 is the default, 1 comes first.
+// Common parameters. In Triton, priority 0 is the default and 1 the highest.
 constexpr int64_t kLastPriority = 100;
 constexpr int64_t kLongestTimeoutUs = int64_t{1} << 50;  // 35 years
 
@@ -64,7 +64,7 @@ struct CommonParameters {
   std::optional<std::chrono::microseconds> timeout;
 };
 
-// The request's parameters: those that every model takes, and options.
+// Reads the request's parameters: the common ones, and options.
 absl::StatusOr<CommonParameters> ReadParameters(const ModelInferRequest& message, bool generates,
                                                 InferOptions& options) {
   CommonParameters common;
@@ -85,10 +85,10 @@ absl::StatusOr<CommonParameters> ReadParameters(const ModelInferRequest& message
   return common;
 }
 
-// The prompts of a request, as beamline.v1 has them.
+// The prompts of a request, converted to beamline.v1.
 struct Prompts {
   std::vector<v1::Prompt> prompts;
-  std::string_view input;  // that they come from; empty: none did
+  std::string_view input;  // the input that has them; empty: none
 };
 
 absl::Status CheckPromptCount(const InputTensor& input, int64_t count, bool generates) {
@@ -110,7 +110,8 @@ absl::StatusOr<std::vector<v1::Prompt>> ReadTextInput(const InputTensor& input, 
   return prompts;
 }
 
-// [num_tokens], or [num_texts, num_tokens] with `lengths` [num_texts] in front of what is padding.
+// The input is [num_tokens], or [num_texts, num_tokens] with `lengths` [num_texts]; the rest of
+// each row is padding.
 absl::StatusOr<std::vector<v1::Prompt>> ReadIdInput(const InputTensor& input,
                                                     const std::vector<Whole>& lengths,
                                                     bool generates) {
@@ -136,7 +137,7 @@ absl::StatusOr<std::vector<v1::Prompt>> ReadIdInput(const InputTensor& input,
       }
       length = given.Signed();
     }
-    // The engine knows the model's vocabulary.
+    // The engine checks ids against the model's vocabulary.
     BEAMLINE_RETURN_IF_ERROR(
         input.AppendIds(begin, length, *prompts[i].mutable_ids()->mutable_ids()));
   }
@@ -179,7 +180,7 @@ absl::StatusOr<Prompts> ReadPrompts(const std::vector<InputTensor>& inputs, bool
   return read;
 }
 
-// The most that any list of beamline.v1 may have.
+// No list of beamline.v1 may have more entries.
 constexpr int64_t kMostOptionElements = 1024;
 
 absl::Status ReadOptionInputs(const std::vector<InputTensor>& inputs, bool generates,
@@ -216,7 +217,7 @@ void AddEndId(InferOptions& options, v1::Limits& limits) {
 }
 
 absl::StatusOr<v1::GenerateRequest> MakeGenerate(InferOptions& options) {
-  // TensorRT-LLM's clients send this one with every beam search.
+  // TensorRT-LLM's clients send top_p 0 with every beam search.
   if (options.beam.width() > 1 && options.sampling.top_p() == 0) options.sampling.clear_top_p();
   BEAMLINE_RETURN_IF_ERROR(InInferRequest(CheckRanges(options.sampling), options.names));
   BEAMLINE_RETURN_IF_ERROR(InInferRequest(CheckRanges(options.beam), options.names));
@@ -236,7 +237,7 @@ absl::StatusOr<v1::GenerateRequest> MakeGenerate(InferOptions& options) {
   return request;
 }
 
-// "1, 3"; empty when no version of the model is ready.
+// "1, 3"; empty if no version of the model is ready.
 std::string ReadyVersions(const ModelDirectory& models, std::string_view name) {
   std::string versions;
   for (const auto& model : models.models()) {
@@ -246,7 +247,8 @@ std::string ReadyVersions(const ModelDirectory& models, std::string_view name) {
   return versions;
 }
 
-// NOT_FOUND of a name or a version that there is not, as Triton has it and as metadata is answered.
+// Makes the error for an unknown name or version NOT_FOUND, as in Triton and in this server's
+// metadata.
 absl::Status WithUnknownModel(const ModelDirectory& models, const ModelInferRequest& message,
                               const absl::Status& status) {
   const absl::Status renamed = InInferRequest(status);
@@ -305,7 +307,7 @@ absl::Status InInferRequest(const absl::Status& status, const OptionNames& names
       return found == names.end() ? std::string_view() : found->name;
     };
     if (const std::string_view name = find(path); !name.empty()) return std::string(name);
-    // Of an element of a list what the list is called.
+    // An element of a list has the list's name.
     const std::string_view list = path.substr(0, path.find('['));
     if (const std::string_view name = find(list); !name.empty()) {
       return fmt::format("{}{}", name, path.substr(list.size()));

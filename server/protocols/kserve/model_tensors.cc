@@ -26,7 +26,7 @@ bool Classifies(const ModelInfo& model) { return beamline::Classifies(model.task
 
 std::vector<TensorForm> Inputs(const ModelInfo& model) {
   std::vector<TensorForm> inputs;
-  if (Classifies(model)) return inputs;  // which ModelInfer does not take
+  if (Classifies(model)) return inputs;  // ModelInfer does not accept classifiers
   if (Generates(model)) {
     inputs = {{kTextInput, inference::TYPE_STRING, {1}},
               {kIdInput, inference::TYPE_INT32, {-1}},
@@ -61,7 +61,7 @@ std::vector<TensorForm> Outputs(const ModelInfo& model) {
           {"num_output_tokens", inference::TYPE_UINT32, {1}}};
 }
 
-// "BYTES" for TYPE_STRING, else the name behind the underscore.
+// "BYTES" for TYPE_STRING, else the name after "TYPE_".
 std::string DatatypeName(inference::DataType type) {
   if (type == inference::TYPE_STRING) return "BYTES";
   return inference::DataType_Name(type).substr(std::string_view("TYPE_").size());
@@ -129,7 +129,7 @@ inference::ModelConfig ToConfig(const ModelInfo& model) {
     input.set_name(std::string(tensor.name));
     input.set_data_type(tensor.type);
     for (const int64_t size : tensor.shape) input.add_dims(size);
-    input.set_optional(true);  // of the texts one is needed
+    input.set_optional(true);  // one of the text inputs is required
   }
   for (const TensorForm& tensor : Outputs(model)) {
     auto& output = *config.add_output();
@@ -175,7 +175,7 @@ inference::ModelStatistics ToStatistics(const ModelInfo& model, const ModelTotal
   SetDuration(totals.failure, *sums.mutable_fail());
   SetDuration(totals.queue, *sums.mutable_queue());
   SetDuration(totals.compute, *sums.mutable_compute_infer());
-  // Of perf_analyzer's division of a request these take nothing, as often as the others.
+  // perf_analyzer's other phases of a request take no time here, but have the same count.
   SetDuration({totals.compute.count, 0}, *sums.mutable_compute_input());
   SetDuration({totals.compute.count, 0}, *sums.mutable_compute_output());
   return statistics;

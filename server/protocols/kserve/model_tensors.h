@@ -1,5 +1,5 @@
-// What a model is to clients of the Open Inference Protocol: its tensors, metadata, configuration
-// and statistics.
+// A model in the terms of the Open Inference Protocol: tensors, metadata, configuration and
+// statistics.
 #pragma once
 
 #include <string>
@@ -19,15 +19,15 @@ inline constexpr std::string_view kJsonInput = "sampling_parameters";
 inline constexpr std::string_view kTextOutput = "text_output";
 inline constexpr std::string_view kEmbeddingOutput = "embedding";
 
-// "name@2" of a name and a version in digits, the name alone without one. INVALID_ARGUMENT that
-// names `field` for another version.
+// "name@2" for a name and a version in digits; the name alone for an empty version.
+// INVALID_ARGUMENT naming `field` for any other version.
 absl::StatusOr<std::string> VersionedName(std::string_view field, const std::string& name,
                                           const std::string& version);
 
 bool HasOutput(const ModelInfo& model, std::string_view name);
 std::string OutputNames(const ModelInfo& model);  // "text_output, output_ids, ..."
 
-// Whether it is ready and a replica of it is up.
+// True if it is ready and at least one replica is up.
 bool CanAnswer(const ModelInfo& model);
 
 // Without `versions`.

@@ -32,7 +32,7 @@ using SetIds = void (*)(O&, const Ids&);
 
 struct Option {
   std::string_view name;
-  std::string_view path;  // in beamline.v1, or what options of the same meaning have in common
+  std::string_view path;  // in beamline.v1, or a common name for options of the same meaning
   std::variant<SetBool, SetInt, SetSeed, SetReal, SetText, SetTexts, SetIds> set;
 };
 
@@ -46,7 +46,7 @@ v1::Sampling& Sampling(O& o) {
 
 void SetMaxTokens(O& o, int32_t n) { Limits(o).set_max_new_tokens(n); }
 void SetMinTokens(O& o, int32_t n) { Limits(o).set_min_new_tokens(n); }
-// -1 stands for all, as 0 does.
+// -1 means all, like 0.
 void SetTopK(O& o, int32_t n) { Sampling(o).set_top_k(n == -1 ? 0 : n); }
 void SetTopP(O& o, float p) { Sampling(o).set_top_p(p); }
 void SetSeedOf(O& o, uint64_t seed) { Sampling(o).set_seed(seed); }
@@ -60,7 +60,7 @@ void SetTemperature(O& o, float t) {
 void SetLengthPenalty(O& o, float p) { o.beam.set_length_penalty(p); }
 void SetStop(O& o, const Texts& texts) {
   for (const std::string& text : texts) {
-    if (!text.empty()) Limits(o).add_stop(text);  // an empty one stands for none
+    if (!text.empty()) Limits(o).add_stop(text);  // an empty text means none
   }
 }
 void SetBadWords(O& o, const Texts& texts) {
@@ -79,7 +79,7 @@ void SetReturnLogprobs(O& o, bool wanted) {
   if (!Output(o).has_logprobs()) Output(o).set_logprobs(0);
 }
 
-// How tokens are chosen, and how many.
+// Options that choose tokens and limit their number.
 std::span<const Option> DecodingOptions() {
   static const Option kOptions[] = {
       {"max_tokens", "limits.max_new_tokens", &SetMaxTokens},
@@ -111,7 +111,7 @@ std::span<const Option> DecodingOptions() {
   return kOptions;
 }
 
-// How tokens are shaped, where texts end and what answers hold.
+// Options of penalties, stop conditions and the answer's content.
 std::span<const Option> TextOptions() {
   static const Option kOptions[] = {
       {"repetition_penalty", "shaping.repetition_penalty",
@@ -224,10 +224,9 @@ std::string Names(bool generates) {
 }
 
 // --- Values of other types
-// ------------------------------------------------------------------------
 
 std::string Show(bool value) { return value ? "true" : "false"; }
-// "3.0": a whole number is not what it is.
+// "3.0" shows that the value is not an integer.
 std::string Show(double value) {
   const std::string text = fmt::to_string(value);
   return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
@@ -252,7 +251,7 @@ absl::Status Set(SetBool set, const std::string& field, const Elements& value, O
   return absl::OkStatus();
 }
 
-// Texts of numbers count as numbers: load generators write JSON's so.
+// A string with a number counts as a number: load generators write JSON numbers so.
 absl::StatusOr<Whole> ToWhole(const std::string& field, const Elements& value) {
   if (const Whole* whole = Only<Whole>(value)) return *whole;
   if (const std::string* text = Only<std::string>(value)) {
@@ -300,7 +299,7 @@ absl::Status Set(SetReal set, const std::string& field, const Elements& value, O
              text == nullptr || !absl::SimpleAtod(*text, &number)) {
     return WrongType(field, value, "one number");
   }
-  // The form of the comparison refuses NaN too; beyond float is beyond every range.
+  // This form of the comparison also refuses NaN. Every range lies within float32.
   constexpr double kMost = std::numeric_limits<float>::max();
   if (!(std::abs(number) <= kMost)) {
     return FieldError(field, fmt::to_string(number), "finite numbers of 32 bits");
@@ -334,7 +333,7 @@ absl::Status Set(SetIds set, const std::string& field, const Elements& value, O&
   return absl::OkStatus();
 }
 
-// One member of a JSON object, or one element of an array. False: of no type that an option has.
+// Appends a member of a JSON object, or an element of an array. False: no option has this type.
 bool Append(const nlohmann::json& value, Elements& elements, bool is_first) {
   const auto put = [&]<typename T>(T element) {
     if (is_first) elements = std::vector<T>();
@@ -429,7 +428,7 @@ absl::Status SetOptionsFromJson(bool generates, std::string_view json, const std
       return FieldError(member, std::string(value.type_name()),
                         "a truth value, a number, a text or a list of one of them");
     }
-    if (list.empty()) continue;  // none
+    if (list.empty()) continue;  // an empty list sets nothing
     BEAMLINE_RETURN_IF_ERROR(SetOption(generates, name, member, elements, options));
   }
   return absl::OkStatus();

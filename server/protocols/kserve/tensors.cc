@@ -21,16 +21,16 @@ using inference::InferTensorContents;
 
 static_assert(std::endian::native == std::endian::little, "tensors are little-endian");
 
-// Of one input; a request is bounded in bytes, and each element takes at least one.
+// Limit for one input. A request's bytes are limited, and each element takes at least one.
 constexpr int64_t kMostElements = std::numeric_limits<int32_t>::max();
 constexpr int kMostDimensions = 32;
-constexpr size_t kLengthBytes = 4;  // in front of each element of BYTES
+constexpr size_t kLengthBytes = 4;  // before each element of BYTES
 
-// Which field of InferTensorContents holds a datatype.
+// The field of InferTensorContents for a datatype.
 enum class Field : uint8_t { kBool, kInt, kInt64, kUint, kUint64, kFp32, kFp64, kBytes };
 struct Datatype {
   std::string_view name;
-  size_t bytes;  // of an element; 0: of any size
+  size_t bytes;  // of an element; 0: variable
   Field field;
 };
 constexpr Datatype kDatatypes[] = {
@@ -47,7 +47,7 @@ const Datatype* FindDatatype(std::string_view name) {
   return nullptr;
 }
 
-// Elements in each field, by Field.
+// Number of elements in each field, by Field.
 std::vector<int> FieldSizes(const InferTensorContents& contents) {
   return {contents.bool_contents_size(),   contents.int_contents_size(),
           contents.int64_contents_size(),  contents.uint_contents_size(),
@@ -91,7 +91,7 @@ std::vector<Whole> WholeFromContents(Field field, const InferTensorContents& con
   return ToWhole(contents.int64_contents());
 }
 
-// Elements of T that lie behind each other, aligned or not.
+// Appends elements of type T from contiguous memory, aligned or not.
 template <typename T>
 absl::Status AppendIds(const void* elements, int64_t begin, int64_t count,
                        google::protobuf::RepeatedField<int32_t>& ids) {
@@ -119,8 +119,8 @@ std::vector<double> ToReal(const Values& values) {
   return {values.begin(), values.end()};
 }
 
-// Elements of BYTES: nullopt where the lengths do not come out at the end. The first `most` at
-// most.
+// Splits the elements of BYTES. nullopt if the lengths do not match the end, or if there are more
+// than `most`.
 std::optional<std::vector<std::string_view>> SplitBytes(const std::string& raw, int64_t most) {
   std::vector<std::string_view> parts;
   std::string_view rest = raw;
@@ -215,7 +215,7 @@ absl::Status InputTensor::CheckContents(const inference::ModelInferRequest& requ
                         "one of the two");
     }
     raw_ = &request.raw_input_contents(index);
-    if (type.field == Field::kBytes) return absl::OkStatus();  // until they are read
+    if (type.field == Field::kBytes) return absl::OkStatus();  // checked when they are read
     const auto expected = static_cast<uint64_t>(num_elements_) * type.bytes;
     if (raw_->size() == expected) return absl::OkStatus();
     return InputError(*this, ".shape",

@@ -1,6 +1,5 @@
-// Streams of tei.v1: many requests of one kind, answered in their order. The first error ends the
-// stream with its status, behind the answers before it, as this protocol's messages have no place
-// for it.
+// Streams of tei.v1: many requests of one kind, answered in order. The messages have no field for
+// errors, so the first error ends the stream with its status, after all earlier answers.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +18,7 @@
 
 namespace beamline {
 
-// What the two kinds below have in common.
+// The common base of both kinds below.
 class OrderedStream : public ManyStream {
  protected:
   struct Place {
@@ -32,14 +31,14 @@ class OrderedStream : public ManyStream {
       : ManyStream(services, rpc), rpc_(rpc), caller_(std::move(caller)) {}
 
   const Caller& caller() const { return caller_; }
-  // REQUIRES: within Take. Gives the request its place.
+  // REQUIRES: called within Take. Assigns the request's index.
   void Enter(const PlacePtr& place);
-  // The same, of a request that is taken later.
+  // Undoes Enter, for a request that is taken again later.
   void Leave(const PlacePtr& place);
   void Keep(const PlacePtr& place, const std::shared_ptr<RequestHandle>& handle) {
     running_.Keep(place.get(), handle);
   }
-  // One of the two, once.
+  // Call one of Reply and Fail, once.
   void Reply(const PlacePtr& place, const google::protobuf::Message& message);
   void Fail(const PlacePtr& place, const absl::Status& status);
 
@@ -48,11 +47,11 @@ class OrderedStream : public ManyStream {
 
   const Rpc rpc_;
   const Caller caller_;
-  uint64_t next_index_ = 0;  // of Take, which is called once at a time
+  uint64_t next_index_ = 0;  // used in Take only, of which one runs at a time
   RunningRequests running_;
 };
 
-// Requests that the engine answers, by a Method as engine_call.h takes it.
+// Requests to the engine, by a Method as for engine_call.h.
 template <typename Method>
 class OrderedEngineStream final : public OrderedStream {
  public:
@@ -67,7 +66,7 @@ class OrderedEngineStream final : public OrderedStream {
   };
   using ItemPtr = std::shared_ptr<Item>;
 
-  // Lives as long as the engine keeps it; touches the stream only until OnFinish.
+  // The engine owns it. It uses the stream only until OnFinish.
   class Sink final : public Method::Sink {
    public:
     Sink(OrderedEngineStream& stream, ItemPtr item) : stream_(stream), item_(std::move(item)) {}
@@ -111,7 +110,7 @@ class OrderedEngineStream final : public OrderedStream {
   }
 };
 
-// Requests that a tokenizer answers, by a Method as token_calls.h takes it.
+// Requests to a tokenizer, by a Method as for token_calls.h.
 template <typename Method>
 class OrderedTokenStream final : public OrderedStream {
  public:

@@ -15,7 +15,7 @@
 namespace beamline {
 namespace {
 
-// What the engine finds later, in this protocol's names.
+// Renames fields in errors that the engine finds later.
 class RenamingSink final : public EncodeSink {
  public:
   explicit RenamingSink(std::shared_ptr<EncodeSink> sink) : sink_(std::move(sink)) {}
@@ -72,7 +72,7 @@ void SetMetadata(const EncodeResult& result, uint32_t num_chars, tei::v1::Metada
       static_cast<uint64_t>((result.timing.total - result.timing.queue).count()));
 }
 
-// Every class, or every text, the best first.
+// All classes or texts, the best first.
 constexpr int32_t kAll = std::numeric_limits<int32_t>::max();
 
 absl::StatusOr<v1::ClassifyInput> InputOf(const tei::v1::PredictRequest& message) {
@@ -91,7 +91,7 @@ absl::StatusOr<v1::ClassifyInput> InputOf(const tei::v1::PredictPairRequest& mes
   return input;
 }
 
-// The bytes [begin, end) of a text as UTF-8.
+// The bytes [begin, end) of a text, with invalid UTF-8 replaced.
 std::string LossyPart(std::string_view text, size_t begin, size_t end) {
   std::string pending(text.substr(begin, end - begin));
   std::string part;

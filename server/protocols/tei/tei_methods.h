@@ -1,5 +1,5 @@
-// Requests of tei.v1 as those of beamline.v1, and the answers back. What they have in common with
-// the methods of server/calls/ is theirs: of the engine engine_call.h, of tokenizers token_calls.h.
+// Converts requests of tei.v1 to those of beamline.v1, and answers back. Methods of the engine fit
+// engine_call.h; methods of tokenizers fit token_calls.h.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@
 
 namespace beamline {
 
-// An error about a field of beamline.v1 as one about what this protocol calls it: the model is of
-// the call's metadata, and there is one input.
+// Renames the fields of beamline.v1 in an error to those of tei.v1: the model is in the call's
+// metadata, and there is one input.
 absl::Status InTeiRequest(const absl::Status& status);
 
 struct TeiAnswer {
   AnswerOptions answer;
-  uint32_t num_chars = 0;  // of the text
+  uint32_t num_chars = 0;  // characters of the text
 };
 
 struct TeiEmbedMethod {
@@ -63,10 +63,10 @@ struct TeiEmbedAllMethod {
 
 struct TeiPrediction {
   ClassifyAnswer classified;
-  uint32_t num_chars = 0;  // of the texts
+  uint32_t num_chars = 0;  // characters of the texts
 };
 
-// PredictPair's Request has two texts.
+// For PredictRequest, and for PredictPairRequest with two texts.
 template <typename PredictRequest>
 struct TeiPredictMethod {
   using Request = PredictRequest;
@@ -87,8 +87,8 @@ struct TeiPredictMethod {
 
 struct TeiRanking {
   ClassifyAnswer ranked;
-  uint32_t num_chars = 0;          // of query and texts
-  std::vector<std::string> texts;  // when the answer is to have them
+  uint32_t num_chars = 0;          // characters of the query and the texts
+  std::vector<std::string> texts;  // if the answer has them
 };
 
 struct TeiRerankMethod {
@@ -108,11 +108,12 @@ struct TeiRerankMethod {
   static bool IsBrief(const Result& result) { return ClassifyMethod::IsBrief(result); }
 };
 
-// What the model of a call, by the name that its metadata have, is of use for: classes when it is a
-// classifier, or nothing is named and the server has no encoder but one of these; else vectors.
+// How the call's model is used. `name`: from the call's metadata. A named model: kClassify for a
+// classifier, kRerank for another reranker, else kEncode. No name: the first of kEncode, kClassify
+// and kRerank that exactly one ready model supports, else kEncode.
 ModelDirectory::Use TeiUse(const ModelDirectory& models, const std::string& name);
 
-// `model`: the call's (Caller).
+// `model`: of the Caller.
 struct TeiTokenizeMethod {
   using Request = tei::v1::EncodeRequest;
   using Response = tei::v1::EncodeResponse;

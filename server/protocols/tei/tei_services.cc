@@ -23,9 +23,9 @@ using Buffer = grpc::ByteBuffer;
 using Unary = grpc::ServerUnaryReactor;
 using Bidi = grpc::ServerBidiReactor<Buffer, Buffer>;
 
-// The metadata key that names the model.
+// The metadata key for the model.
 constexpr char kModelKey[] = "x-model";
-constexpr size_t kMostModelBytes = 256;  // a longer name is cut, and names none
+constexpr size_t kMostModelBytes = 256;  // a longer name is cut, and matches no model
 
 Caller TeiCallerOf(const Context& context, const std::string& identity) {
   Caller caller = CallerOf(context, identity);
@@ -67,7 +67,7 @@ Bidi* StartStream(ServiceContext& services, Rpc rpc, Context& context) {
   return call;
 }
 
-// What no model of this server can do.
+// Answers an RPC that no model of this server supports.
 template <typename Call>
 Call* Refuse(ServiceContext& services, const Context& context, const char* what) {
   const auto identity = Enter(services, ShownIn(context), Right::kInference);
@@ -83,8 +83,8 @@ int IndexOf(std::string_view service, std::string_view method) {
   return MethodIndex(*api::InfoRequest::descriptor()->file(), service, method);
 }
 
-// Every method takes raw buffers; server/wire.h says why. Those with one request read it as
-// message_gate.h says.
+// Every method takes raw buffers; server/wire.h says why. Unary methods read their request as
+// message_gate.h describes.
 class InfoService final : public api::Info::WithRawCallbackMethod_Info<api::Info::Service> {
  public:
   InfoService(ServiceContext& services, TeiSettings settings)

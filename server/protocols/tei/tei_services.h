@@ -1,4 +1,5 @@
-// The services of tei.v1, in front of the same engine, admission, gate and metrics as beamline.v1.
+// The services of tei.v1 (Hugging Face TEI). They share engine, admission, gate and metrics with
+// beamline.v1.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +11,13 @@
 
 namespace beamline {
 
-// Of the server's settings, what Info tells.
+// Server settings that Info returns.
 struct TeiSettings {
   int32_t max_concurrent_requests = 0;
   int32_t tokenizer_threads = 0;
 };
 
-// All of them.
+// All services of tei.v1.
 class TeiServices {
  public:
   TeiServices(ServiceContext& services, TeiSettings settings);
