@@ -12,9 +12,8 @@ struct HttpOptions {
   // Of all requests together, from their first byte until they are answered. One client gets at
   // most half.
   size_t max_bodies_bytes = size_t{256} << 20;
-  std::chrono::milliseconds head_time{
-      20000};  // for a head, from its first byte to its last; for a TLS handshake
-  std::chrono::milliseconds body_time{60000};   // for a head; for a TLS handshake
+  std::chrono::milliseconds head_time{20000};   // for a head; for a TLS handshake
+  std::chrono::milliseconds body_time{60000};   // for a body
   std::chrono::milliseconds write_time{60000};  // for a slow client to read anything at all
   // Limit for an answer or a piece: write_time plus its bytes / least_bytes_per_second.
   size_t least_bytes_per_second = 256 << 10;
