@@ -1,5 +1,5 @@
-// A device with its operators: what an engine computes on. kernels/cpu and kernels/cuda are one
-// each.
+// A device with its operators, on which an engine computes. kernels/cpu and kernels/cuda implement
+// it.
 #pragma once
 
 #include "kernels/compute_device.h"

@@ -10,7 +10,7 @@
 namespace beamline {
 namespace {
 
-constexpr size_t kCacheAlignment = 16;  // of KvLayer, for accesses of that size
+constexpr size_t kCacheAlignment = 16;  // of KvLayer, for accesses of this size
 
 void CheckActivations(DType dtype, const CheckOptions& options) {
   BEAMLINE_CHECK(
@@ -18,7 +18,7 @@ void CheckActivations(DType dtype, const CheckOptions& options) {
       (!options.float32_only && (dtype == DType::kFloat16 || dtype == DType::kBFloat16)));
 }
 
-// A matrix [rows, cols] with rows that do not overlap.
+// A matrix [rows, cols]. Its rows do not overlap.
 void CheckMatrix(const Tensor& tensor, int64_t rows, int64_t cols, DType dtype) {
   BEAMLINE_CHECK(tensor.dtype == dtype);
   BEAMLINE_CHECK(tensor.rank >= 1 && tensor.num_rows() == rows && tensor.dim(-1) == cols);
@@ -39,7 +39,7 @@ void CheckOptionalVector(const Tensor& tensor, int64_t size, DType dtype) {
   if (!tensor.empty()) CheckVector(tensor, size, dtype);
 }
 
-// Its type is `dtype`, or any that a device converts.
+// The cache's type: `dtype`, or any that the device converts.
 DType CacheTypeOf(const KvLayer& cache, DType dtype, const CheckOptions& options) {
   if (!options.converts_cache) return dtype;
   const DType own = cache.keys.dtype;
@@ -64,8 +64,7 @@ void CheckFusedNorm(const FusedNorm& norm, int64_t hidden_size, DType dtype) {
   CheckOptionalVector(norm.bias, hidden_size, dtype);
 }
 
-// The norm of a product's input, and where the normed rows go: to memory that holds none of the
-// `others`.
+// Checks the norm of a product's input. `normed` must not share memory with `others`.
 template <typename Params>
 void CheckInputNorm(const Params& p, std::initializer_list<const Tensor*> others) {
   CheckFusedNorm(p.input_norm, p.x.dim(-1), p.x.dtype);
@@ -101,7 +100,7 @@ void Check(const MatMulParams& p, const CheckOptions& options) {
   const int64_t columns = p.gated ? p.weight->out_features() / 2 : p.weight->out_features();
   CheckMatrix(p.x, num_rows, p.weight->in_features(), dtype);
   CheckInputNorm(p, {&p.x, &p.residual, &p.y});
-  // Logits are float32 whatever the activations are.
+  // Logits are float32, whatever the activations' type.
   BEAMLINE_CHECK(p.y.dtype == dtype || p.y.dtype == DType::kFloat32);
   CheckMatrix(p.y, num_rows, columns, p.y.dtype);
   CheckOptionalMatrix(p.residual, num_rows, columns, p.y.dtype);

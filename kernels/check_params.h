@@ -1,5 +1,5 @@
-// The contract of kernels/operators.h, checked before an operator runs: a violation is a programmer
-// error. Operators::Run calls these for every device.
+// Checks arguments against the contracts in kernels/operators.h. A violation is a programmer error.
+// Operators::Run calls these for every device.
 #pragma once
 
 #include <span>
@@ -25,7 +25,7 @@ void Check(const ReorderBeamsParams& params, const CheckOptions& options);
 void Check(const ExpertsParams& params, const CheckOptions& options);
 void Check(const UnfoldParams& params, const CheckOptions& options);
 
-// Weights come from files: InvalidArgument says what is wrong.
+// Weights come from files, so faults are INVALID_ARGUMENT with the reason.
 absl::Status ValidateWeightParts(std::span<const HostMatrix> parts);
 
 }  // namespace beamline

@@ -22,7 +22,7 @@ namespace {
 constexpr char kModuleVariable[] = "BEAMLINE_CUDA_MODULE";
 constexpr char kDriver[] = "libcuda.so.1";
 constexpr size_t kErrorSize = 1024;
-// Relative to the executable's folder: installed trees, then the build tree's server and tests.
+// Relative to the executable's folder: installed trees, then server and tests in the build tree.
 constexpr std::array kFolders = {".", "../lib", "../lib/beamline", "../kernels/cuda",
                                  "../../kernels/cuda"};
 
@@ -53,8 +53,8 @@ absl::StatusOr<std::filesystem::path> FindModule() {
                                             kCudaModuleFile, fmt::join(tried, ", ")));
 }
 
-// dlopen maps a file that was cut short, and reading past its end is SIGBUS. The section headers
-// are a library's last bytes. What is no library at all dlopen itself refuses.
+// dlopen maps a truncated file too, and reading past its end is a SIGBUS. The section headers are
+// the last bytes of a library. dlopen itself refuses a file that is no library.
 absl::Status CheckWhole(const std::filesystem::path& path) {
   Elf64_Ehdr header = {};
   std::ifstream file(path, std::ios::binary);
@@ -71,16 +71,17 @@ absl::Status CheckWhole(const std::filesystem::path& path) {
 }
 
 absl::StatusOr<Module> OpenModule() {
-  // The driver puts the streams of a process into 8 queues unless this says otherwise, and a kernel
-  // that waits for another GPU's holds up all that is behind it in its queue: with many models on
-  // the same GPUs, what the other GPU waits for. 32 is the most that GPUs have; it is read once.
+  // By default the driver maps a process's streams to 8 hardware queues. A kernel that waits for
+  // another GPU blocks all work after it in its queue. With many models on the same GPUs this could
+  // be the work that the other GPU waits for. 32 is the maximum; the driver reads the variable
+  // once.
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*replace=*/0);
   if (dlopen(kDriver, RTLD_NOW | RTLD_LOCAL) == nullptr) {
     return absl::UnavailableError(fmt::format("no NVIDIA driver: {}", dlerror()));
   }
   BEAMLINE_ASSIGN_OR_RETURN(const std::filesystem::path path, FindModule());
   BEAMLINE_RETURN_IF_ERROR(CheckWhole(path));
-  // Never closed: CUDA does not survive being unloaded.
+  // Never closed: CUDA cannot be unloaded.
   void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     return absl::UnavailableError(fmt::format("the CUDA backend does not open: {}", dlerror()));

@@ -7,7 +7,7 @@
 namespace beamline {
 namespace {
 
-// Never "0 MiB" of something.
+// Shows bytes below 1 MiB, to avoid "0 MiB".
 std::string MiB(size_t bytes) {
   if (bytes > 0 && bytes < (size_t{1} << 20)) return fmt::format("{} bytes", bytes);
   return fmt::format("{} MiB", bytes >> 20);
@@ -16,7 +16,7 @@ std::string MiB(size_t bytes) {
 }  // namespace
 
 absl::Status CheckGpuMemoryLimit(const GpuMemoryLimit& limit) {
-  // The form of the comparison refuses NaN too.
+  // This form of the comparison also refuses NaN.
   if (!(limit.fraction >= GpuMemoryLimit::kLeastFraction &&
         limit.fraction <= GpuMemoryLimit::kMostFraction)) {
     return FieldError(

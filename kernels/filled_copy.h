@@ -1,5 +1,5 @@
-// Copies to a device that fill in tokens on the way: what a step of few rows begins with, by one
-// launch instead of two. What some devices have besides (compute_device.h).
+// Copies to a device that also fill in tokens: one launch instead of two at the start of a small
+// step. An optional interface of devices (compute_device.h).
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@ class FilledCopy {
  public:
   virtual ~FilledCopy() = default;
 
-  // The backend's; null: it has none.
+  // The backend's interface; null: not supported.
   static FilledCopy* Of(Backend& backend) { return dynamic_cast<FilledCopy*>(&backend); }
 
-  // CopyToDevice of whole words, then FillTokens among what was copied. False, and nothing is done,
-  // where they are too many to travel together.
+  // CopyToDevice in whole words, then FillTokens in the copied memory. Returns false and does
+  // nothing if there are too many bytes for one launch.
   virtual bool CopyAndFill(const void* host, void* device, size_t bytes,
                            const FillTokensParams& fill) = 0;
 };

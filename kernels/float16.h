@@ -1,4 +1,4 @@
-// The 16-bit floating-point types, one number at a time.
+// Conversions of single numbers to and from the 16-bit floating-point types.
 #pragma once
 
 #include <bit>
@@ -22,20 +22,20 @@ inline float FromFloat16(uint16_t bits) {
   return std::bit_cast<float>(sign | (wide << 23) | (mantissa << 13));
 }
 
-// To nearest, ties to even; NaN stays one.
+// Rounds to nearest even. NaN stays NaN.
 inline uint16_t ToBFloat16(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   if (std::isnan(value)) return static_cast<uint16_t>((bits >> 16) | 0x40u);
   return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
-// The same; infinite beyond 65504.
+// The same. Values that round above 65504 become infinite.
 inline uint16_t ToFloat16(float value) {
   const uint32_t sign = (std::bit_cast<uint32_t>(value) >> 16) & 0x8000u;
   const float magnitude = std::fabs(value);
   if (std::isnan(value)) return static_cast<uint16_t>(sign | 0x7e00u);
   if (magnitude >= 65520.0f) return static_cast<uint16_t>(sign | 0x7c00u);  // rounds to infinity
-  if (magnitude < 0x1p-14f) {  // the result counts units of 2^-24
+  if (magnitude < 0x1p-14f) {  // the result is a multiple of 2^-24
     return static_cast<uint16_t>(sign | static_cast<uint32_t>(std::nearbyint(magnitude * 0x1p24f)));
   }
   const uint32_t rebased = std::bit_cast<uint32_t>(magnitude) - (112u << 23);

@@ -1,4 +1,4 @@
-// Marks the few functions that a CUDA kernel and the host share, so that both follow one rule.
+// Marks the few functions that CUDA kernels and the host share, so that both use the same code.
 #pragma once
 
 #ifdef __CUDACC__

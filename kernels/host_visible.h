@@ -1,6 +1,5 @@
-// Memory of the host that a device's operators read in place: of few values, each of which they
-// read once or twice, without the time of a copy. What some devices have besides
-// (compute_device.h).
+// Host memory that a device's operators read in place. It is for few values, each read once or
+// twice, to save the time of a copy. An optional interface of devices (compute_device.h).
 #pragma once
 
 #include <cstddef>
@@ -15,14 +14,14 @@ class HostVisibleMemory {
  public:
   virtual ~HostVisibleMemory() = default;
 
-  // The backend's; null: it has none.
+  // The backend's interface; null: not supported.
   static HostVisibleMemory* Of(Backend& backend) {
     return dynamic_cast<HostVisibleMemory*>(&backend);
   }
 
-  // Written by the host, at the same address for operators.
+  // The host writes it. Operators read it at the same address.
   virtual absl::StatusOr<std::unique_ptr<Buffer>> AllocateHostVisible(size_t bytes) = 0;
-  // Returns when no operator that was called reads such memory any more.
+  // Waits until no operator called so far reads such memory.
   virtual void WaitForReaders() = 0;
 };
 

@@ -1,5 +1,5 @@
-// Norms around a product: an input_norm as an operator of its own, for a device, or a shape, that
-// does not fuse the two; which norms of ProjectHeads are of all heads together.
+// Runs an input_norm as a separate operator, for a device or a shape that cannot fuse it with the
+// product. Also tells which norms of ProjectHeads span all heads.
 #pragma once
 
 #include "kernels/backend.h"
@@ -12,7 +12,7 @@ bool HasInputNorm(const Params& params) {
   return !params.input_norm.gain.empty();
 }
 
-// The first: normed = norm(x).
+// The first operator: normed = norm(x).
 template <typename Params>
 NormParams InputNormOf(const Params& params) {
   NormParams norm;
@@ -25,7 +25,7 @@ NormParams InputNormOf(const Params& params) {
   return norm;
 }
 
-// The second: the product of `normed`.
+// The second operator: the product of `normed`.
 template <typename Params>
 Params ProductOfNormed(Params params) {
   params.x = params.normed;
@@ -34,7 +34,7 @@ Params ProductOfNormed(Params params) {
   return params;
 }
 
-// Whether a norm of queries, or of keys, is of all heads together. Of a single head both are one.
+// True if a norm of queries or keys spans all heads together. With a single head both are the same.
 inline bool IsOfAllHeads(const FusedNorm& norm, int head_dim) {
   return !norm.gain.empty() && norm.gain.num_elements() != head_dim;
 }

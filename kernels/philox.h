@@ -1,5 +1,5 @@
-// Philox4x32-10: a random number as a pure function of a key and a counter.
-// Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+// Philox4x32-10: a random number as a pure function of a key and a counter. Source: Salmon et al.,
+// "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 #pragma once
 
 #include <array>

@@ -44,9 +44,9 @@ void RangeAllocator::ForEachStretch(int owner, const Visit& visit) const {
 std::optional<size_t> RangeAllocator::Allocate(int owner, size_t bytes, int use) {
   BEAMLINE_CHECK(use >= 0 && use < num_uses_);
   Owner& books = owners_.at(owner);
-  if (bytes > size_) return std::nullopt;  // past this, rounding up cannot overflow
+  if (bytes > size_) return std::nullopt;  // otherwise rounding up could overflow
   bytes = RoundUp(std::max<size_t>(bytes, 1), kAlignment);
-  // Best fit keeps the large stretches whole.
+  // Best fit keeps large stretches whole.
   auto best = pieces_.cend();
   size_t best_bytes = 0;
   ForEachStretch(owner, [&](Pieces::const_iterator first, size_t free_bytes) {
@@ -57,7 +57,7 @@ std::optional<size_t> RangeAllocator::Allocate(int owner, size_t bytes, int use)
   if (best == pieces_.cend()) return std::nullopt;
 
   const size_t offset = best->first;
-  // The stretch's pieces give way, the last of them only in part.
+  // Removes the pieces of the stretch. The last one may keep a rest.
   for (size_t taken = 0; taken < bytes;) {
     const Piece piece = best->second;
     best = pieces_.erase(best);

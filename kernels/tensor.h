@@ -1,4 +1,4 @@
-// Data types and non-owning tensor views: the vocabulary of every operator.
+// Data types and non-owning tensor views, used by all operators.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@ namespace beamline {
 
 enum class DType : uint8_t { kFloat32, kFloat16, kBFloat16, kFloat8E4M3, kInt8, kInt32, kInt64 };
 
-// Bytes of one element.
+// Bytes per element.
 constexpr size_t SizeOf(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:
@@ -29,12 +29,12 @@ constexpr size_t SizeOf(DType dtype) {
   return 0;
 }
 
-// "float32", "bfloat16", ...: the spelling of flags, config files and the API.
+// "float32", "bfloat16", ...: as in flags, config files and the API.
 const char* Name(DType dtype);
 
-// A dense, row-major view of memory that somebody else owns, on whichever device the data lives.
-// The last dimension is contiguous; row_stride (elements between rows of the flattened leading
-// dimensions) may exceed it, so that a column slice of a matrix is a tensor too.
+// A dense, row-major view of memory that it does not own, on any device. The last dimension is
+// contiguous. row_stride (elements between rows of the flattened leading dimensions) may exceed it,
+// so that a slice of a matrix's columns is a tensor too.
 struct Tensor {
   static constexpr int kMaxRank = 4;
 
