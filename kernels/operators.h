@@ -30,7 +30,7 @@ struct FusedNorm {
   float epsilon = 1e-5f;
 };
 
-// output = norm(token * token_scale + type + position). The sum has the table rows of each token.
+// output = norm(token * token_scale + type + position).
 struct EmbedParams {
   const int32_t* token_ids = nullptr;  // [num_tokens]
   const int32_t* positions = nullptr;  // [num_tokens], rows of position_table
@@ -63,8 +63,9 @@ struct MatMulParams {
   float softcap = 0.0f;  // > 0: softcap * tanh(y / softcap), before the residual; 0: none
   Tensor residual;       // as y, added last; may be empty; may alias y
   Tensor y;              // [num_rows, out_features]; must not alias x
-  // The elements between the columns of y and its row_stride belong to y and may be overwritten. A
-  // device whose kernels prefer whole tiles then writes odd output features in place.
+  // The elements after the last column of a row, up to row_stride, belong to y and may be
+  // overwritten. A device whose kernels prefer whole tiles then writes odd output features in
+  // place.
   bool y_owns_padding = false;
 };
 
