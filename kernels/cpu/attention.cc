@@ -1,4 +1,4 @@
-// Attention: divides a ragged batch into tiles of one sequence and one key-value head.
+// Attention: divides a ragged batch into tiles, each of one sequence and one key-value head.
 #include <algorithm>
 
 #include "base/math.h"
@@ -10,8 +10,8 @@ namespace {
 
 constexpr double kFlopsPerNs = 20;
 
-// The rows of a sequence and a key-value head are numbered query-major: row / group_size is the
-// query, row % group_size the query head within the group.
+// Rows of a sequence and a key-value head are numbered query-major: row / group_size is the query,
+// row % group_size the query head within its group.
 class TileMaker {
  public:
   explicit TileMaker(const AttentionParams& params)
@@ -27,11 +27,10 @@ class TileMaker {
     }
   }
 
-  // The most tiles that any sequence and key-value head have.
+  // The largest number of tiles of any sequence and key-value head.
   int MaxTiles() const { return CeilDiv(p_.max_query_length * group_size_, kTileRows); }
 
-  // The tile with this number, or null when the sequence is shorter. The one that was made before
-  // it stays valid.
+  // The tile with this number, or null if the sequence is shorter. The previous tile stays valid.
   const AttentionTile* Make(int sequence, int kv_head, int tile) {
     const int first_query = p_.query_offsets[sequence];
     const int query_length = p_.query_offsets[sequence + 1] - first_query;
@@ -81,7 +80,7 @@ class TileMaker {
     }
   }
 
-  // A key-value head is one of the queries'.
+  // There are as many key-value heads as query heads here.
   void FillPositions(int head, TilePositions& positions) const {
     const RelativePositions& relative = p_.relative;
     if (relative.empty()) return;
@@ -98,7 +97,7 @@ class TileMaker {
     }
   }
 
-  // Of keys that lie as columns, the rows run across these.
+  // Keys are stored as columns: a row of KvRows has its elements block_size apart.
   KvRows PagedKeys(int sequence, int kv_head) const {
     KvRows rows = PagedRows(p_.cache->keys, sequence, kv_head);
     rows.row_stride = 1;

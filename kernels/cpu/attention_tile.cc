@@ -1,5 +1,5 @@
 // Blocked attention with an online softmax (Milakov and Gimelshein, arXiv:1805.02867; Dao,
-// arXiv:2205.14135). Long because a block of keys goes through all of it while it is in cache.
+// arXiv:2205.14135). Long because a block of keys passes through all of it while it is in cache.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/attention_tile.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -26,41 +26,40 @@ inline constexpr int kBlockVectors = 4;  // x 4 rows = 16 of 32 registers
 inline constexpr int kBlockVectors = 2;  // x 4 rows = 8 of 16 registers
 #endif
 inline constexpr int kBlockRows = 4;
-// One row has as many chains of multiply-adds as it has vectors, and more of them hide what one
-// takes.
+// A single row has one chain of multiply-adds per vector. More chains hide their latency.
 inline constexpr int kRowVectors = 8;
-// The most rows for which numbers in 16 bits are widened where they are loaded, once for each
-// kBlockRows of them, and not before.
+// Up to this many rows, 16-bit numbers are widened when loaded, once per kBlockRows rows. For more
+// rows they are widened in advance.
 inline constexpr int kWideningRows = 2 * kBlockRows;
 
-// Distances of a tile's queries and a block's keys, up to whole vectors.
+// Number of distances between a tile's queries and a block's keys, rounded up to whole vectors.
 inline constexpr int kDistances = kTileRows + kKeyBlock;
 
 // Working memory of one tile. head_dim_padded is head_dim rounded up to whole vectors.
 struct Workspace {
-  float* keys;  // [head_dim, kKeyBlock]: the block's keys as columns, where these are not read in
-                // place
-  float* wide;  // [kKeyBlock, head_dim]: values that lie there in 16 bits; else null
-  // [head_dim, kDistances] each: what positions stand against queries, and against keys, by key -
-  // query from that of the block's first key and the tile's last query on. Null without.
+  float* keys;  // [head_dim, kKeyBlock]: the block's keys as columns, unless they are read in place
+  float* wide;  // [kKeyBlock, head_dim]: 16-bit values, widened; otherwise null
+  // [head_dim, kDistances] each: RelativePositions' rows for queries and for keys, transposed.
+  // Indexed by key - query, from the block's first key and the tile's last query on. Null without
+  // them.
   float* position_keys;
   float* position_queries;
   float* scores;  // [kTileRows, kKeyBlock]
   float* sums;    // [kTileRows, head_dim_padded]: sum of probability * value
   float* maxima;  // [kTileRows]
   float* totals;  // [kTileRows]: sum of probabilities
-  float* decays;  // [kTileRows]: what the latest maximum does to the sums before it
+  float* decays;  // [kTileRows]: factor of the latest maximum for earlier sums
   int64_t head_dim_padded;
 };
 
-// A block of a tile's keys as columns: neighbours are one dimension's of several keys.
+// A block of a tile's keys as columns: one dimension of several keys is contiguous.
 template <typename Stored>
 struct KeyColumns {
-  const Stored* starts[kKeyBlock];  // by vector of keys: dimension 0
+  const Stored* starts[kKeyBlock];  // dimension 0, per vector of keys
   int64_t stride = 0;               // to the next dimension
 };
 
-// The workspace's keys.
+// The keys in the workspace.
 KeyColumns<StoredFloat32> WorkspaceColumns(const Workspace& w) {
   const int lanes = static_cast<int>(NumLanes());
   KeyColumns<StoredFloat32> columns;
@@ -71,8 +70,8 @@ KeyColumns<StoredFloat32> WorkspaceColumns(const Workspace& w) {
   return columns;
 }
 
-// Scores of kRows rows against kVectors vectors of keys: one chain of multiply-adds over head_dim
-// each.
+// Scores of kRows rows against kVectors vectors of keys, each with one chain of multiply-adds over
+// head_dim.
 template <int kRows, int kVectors, typename Stored>
 HWY_INLINE void ScoreBlock(const AttentionTile& tile, const KeyColumns<Stored>& keys, int first_row,
                            int first_column, const Workspace& w) {
@@ -111,7 +110,7 @@ HWY_INLINE void ScoreBlock(const AttentionTile& tile, const KeyColumns<Stored>& 
   }
 }
 
-// The same of `num_vectors` of them, kMost at most.
+// The same for `num_vectors` vectors, at most kMost.
 template <int kRows, int kMost, typename Stored>
 HWY_INLINE void ScoreVectors(const AttentionTile& tile, const KeyColumns<Stored>& keys,
                              int first_row, int first_column, int num_vectors, const Workspace& w) {
@@ -147,7 +146,7 @@ void ScoreTile(const AttentionTile& tile, const KeyColumns<Stored>& keys, int nu
   for (; r < tile.num_rows; ++r) ScoreRows<1>(tile, keys, r, num_keys, w);
 }
 
-// Keys that lie as columns, in float32 and a block of them together: w.keys[d][j] for j <
+// Copies column keys of a block to float32 and makes them contiguous: w.keys[d][j] for j <
 // padded_keys, zero from num_keys on.
 template <typename Stored>
 void GatherColumns(const AttentionTile& tile, int first_key, int num_keys, int padded_keys,
@@ -168,7 +167,7 @@ void GatherColumns(const AttentionTile& tile, int first_key, int num_keys, int p
   }
 }
 
-// Scores against keys that lie as columns: in place where vectors of keys are there whole and are
+// Scores against column keys. Reads them in place if vectors do not cross blocks, and if they are
 // not widened for many rows.
 template <typename Stored>
 void ScoreColumns(const AttentionTile& tile, int first_key, int num_keys, int padded_keys,
@@ -187,7 +186,7 @@ void ScoreColumns(const AttentionTile& tile, int first_key, int num_keys, int pa
   ScoreTile(tile, WorkspaceColumns(w), padded_keys, w);
 }
 
-// The rows of `from` that stand at the block's distances, transposed.
+// The rows of `from` for the block's distances, transposed.
 void ReadPositions(const AttentionTile& tile, const float* from, int64_t stride, int first_key,
                    int padded_keys, float* to) {
   const TilePositions& positions = tile.positions;
@@ -201,8 +200,8 @@ void ReadPositions(const AttentionTile& tile, const float* from, int64_t stride,
   TransposeRows(kF32, rows, count, tile.head_dim, kDistances, to);
 }
 
-// Adds to a row's scores of kVectors vectors of keys what positions stand against: a chain of
-// multiply-adds over head_dim for its query, one for the keys.
+// Adds position terms to a row's scores against kVectors vectors of keys: a chain of multiply-adds
+// over head_dim for the query, and one for the keys.
 template <int kVectors, bool kHasKeys, bool kHasQueries>
 HWY_INLINE void AddPositionBlock(const AttentionTile& tile, int row, int first_column,
                                  const Workspace& w) {
@@ -250,7 +249,7 @@ void AddPositionsOf(const AttentionTile& tile, int padded_keys, const Workspace&
   }
 }
 
-// Adds what positions stand against to the scores of a block of keys.
+// Adds position terms to the scores of a block of keys.
 void AddPositions(const AttentionTile& tile, int first_key, int padded_keys, const Workspace& w) {
   const TilePositions& positions = tile.positions;
   if (positions.keys != nullptr) {
@@ -290,8 +289,8 @@ void CapScores(float softcap, int num_scores, float* scores) {
   }
 }
 
-// Scores to probabilities relative to the row's running maximum; keys that the row does not see get
-// 0. padded_keys is the block's number of keys, rounded up to whole vectors.
+// Converts scores to probabilities relative to the row's running maximum. Keys that the row does
+// not see get 0. padded_keys is the block's number of keys, rounded up to whole vectors.
 void UpdateSoftmax(const AttentionTile& tile, int r, int first_key, int padded_keys,
                    const Workspace& w) {
   const AttentionTileRow& row = tile.rows[r];
@@ -319,7 +318,7 @@ void UpdateSoftmax(const AttentionTile& tile, int r, int first_key, int padded_k
       maxima = hn::Max(maxima, last);
     }
     const float maximum = Max(maxima);
-    // A row whose every score is -infinity stays at zero instead of turning into NaN.
+    // Keeps a row whose scores are all -infinity at zero instead of NaN.
     const VF shift =
         hn::Set(kF32, maximum == -std::numeric_limits<float>::infinity() ? 0.0f : maximum);
     VF totals = hn::Zero(kF32);
@@ -334,14 +333,14 @@ void UpdateSoftmax(const AttentionTile& tile, int r, int first_key, int padded_k
     }
     w.totals[r] = w.totals[r] * w.decays[r] + Sum(totals);
   }
-  // Of a block without a key that the row sees, all.
+  // If the row sees no key of the block, all become zero.
   const int num_scores = num_unseen < num_keys ? RoundUp(num_keys, lanes) : 0;
   for (int j = num_scores; j < padded_keys; j += lanes) {
     hn::Store(hn::Zero(kF32), kF32, scores + j);
   }
 }
 
-// sums = sums * decay + probabilities * values for kRows rows and kVectors vectors of columns.
+// sums = sums * decay + probabilities * values, for kRows rows and kVectors vectors of columns.
 template <int kRows, int kVectors, typename Stored>
 void AccumulateBlock(const Stored* const* values, int num_keys, int64_t column, bool partial,
                      size_t num_columns, int first_row, const Workspace& w) {
@@ -419,8 +418,8 @@ void AccumulateTile(const AttentionTile& tile, const Stored* const* values, int 
   for (; r < tile.num_rows; ++r) AccumulateRows<1>(tile, values, r, first_key, w);
 }
 
-// The same of values where they lie; in 16 bits they are widened first for many rows, and where the
-// last vector of a row is none of theirs.
+// The same with values in the cache. 16-bit values are widened first for many rows, and if head_dim
+// is not a whole number of vectors.
 template <typename Stored>
 void AccumulateValues(const AttentionTile& tile, int first_key, int num_keys, const Workspace& w) {
   const Stored* values[kKeyBlock];
@@ -440,7 +439,7 @@ void AccumulateValues(const AttentionTile& tile, int first_key, int num_keys, co
   AccumulateTile(tile, values, first_key, w);
 }
 
-// Calls body.operator()<Stored>() for the type that `dtype` is in memory.
+// Calls body.operator()<Stored>() with the type for `dtype`.
 template <typename Body>
 void DispatchStored(DType dtype, Body body) {
   switch (dtype) {
@@ -453,7 +452,7 @@ void DispatchStored(DType dtype, Body body) {
   }
 }
 
-// Scores of all rows, which keys that lie as rows are transposed for.
+// Scores of all rows. Keys stored as rows are transposed first.
 void ScoreKeys(const AttentionTile& tile, int first_key, int num_keys, int padded_keys,
                const Workspace& w) {
   if (tile.keys.block_table != nullptr) {
@@ -485,11 +484,11 @@ void ComputeBlockOfKeys(const AttentionTile& tile, int first_key, int num_keys,
   });
 }
 
-// The keys that a tile's rows see between them, from a whole block of keys on.
+// The union of keys that a tile's rows see, rounded down to a whole block of keys.
 struct SeenKeys {
   explicit SeenKeys(const AttentionTile& tile)
       : begin(tile.rows[0].first_key / kKeyBlock * kKeyBlock) {
-    // Rows see keys in the order of their queries, so that the first one's begin first.
+    // Rows see keys in the order of their queries, so the first row has the lowest first_key.
     for (int r = 0; r < tile.num_rows; ++r) end = std::max(end, tile.rows[r].num_keys);
   }
 
@@ -497,7 +496,7 @@ struct SeenKeys {
   int end = 0;
 };
 
-// The block of keys that is read behind the one that begins at first_key.
+// The block of keys that is read after the one at first_key.
 KeysAhead Ahead(const AttentionTile& tile, const SeenKeys& keys, int first_key,
                 const AttentionTile* next) {
   if (tile.keys.block_table == nullptr) return {};

@@ -1,4 +1,4 @@
-// The inner part of attention: a tile of query rows that share one key-value head, over that head's
+// The inner part of attention: a tile of query rows with the same key-value head, over that head's
 // keys.
 #pragma once
 
@@ -10,24 +10,24 @@
 
 namespace beamline::cpu {
 
-// Rows of a tile, and keys that it meets at a time. Blocks of keys start at multiples of kKeyBlock
-// counted from position 0, and a row's arithmetic does not depend on the tile's other rows: so a
-// query's result is the same alone, in any batch and however its prefill is chunked.
+// Rows of a tile, and keys per block. Blocks of keys start at multiples of kKeyBlock from position
+// 0, and a row's arithmetic does not depend on the tile's other rows. So a query's result is the
+// same alone, in any batch and with any chunks of its prefill.
 inline constexpr int kTileRows = 32;
 inline constexpr int kKeyBlock = 64;
 
-// Where one sequence's keys (or values) of one head lie, a position's in a row: consecutive rows,
-// or blocks of them. Strides count elements.
+// Location of one sequence's keys (or values) of one head, one row per position: contiguous rows,
+// or blocks of rows. Strides count elements.
 struct KvRows {
   const void* base = nullptr;            // of this head; with a block table, in block 0
-  DType dtype = DType::kFloat32;         // or a 16-bit one
+  DType dtype = DType::kFloat32;         // or a 16-bit type
   int64_t row_stride = 0;                // within a block; 1 with element_stride
-  int64_t element_stride = 1;            // within a row; block_size: KeyLayout::kColumns
+  int64_t element_stride = 1;            // within a row; block_size for KeyLayout::kColumns
   const int32_t* block_table = nullptr;  // null: one block holds everything
   int block_size = 0;
   int64_t block_stride = 0;
 
-  // The row of a position, of elements that have dtype's size.
+  // The row of a position. Stored has the size of dtype.
   template <typename Stored>
   const Stored* Row(int position) const {
     const int entry = block_table == nullptr ? 0 : position / block_size;
@@ -62,22 +62,22 @@ struct KvRows {
 struct AttentionTileRow {
   const float* query = nullptr;  // [head_dim]
   float* output = nullptr;       // [head_dim]
-  int first_key = 0;             // it sees keys first_key .. num_keys - 1
+  int first_key = 0;             // sees keys first_key .. num_keys - 1
   int num_keys = 0;
   int position = 0;
   float alibi_slope = 0.0f;
-  // Indexed by key - position, clamped to +-max_distance; null without.
+  // Indexed by key - position, clamped to +-max_distance; null: none.
   const float* position_bias = nullptr;
 };
 
-// A head's part of RelativePositions.
+// One head's part of RelativePositions.
 struct TilePositions {
   bool empty() const { return keys == nullptr && queries == nullptr; }
 
   const float* keys = nullptr;  // row 0, [head_dim]; null: none
   const float* queries = nullptr;
   int64_t key_stride = 0, query_stride = 0;
-  const int32_t* rows = nullptr;  // at distance 0
+  const int32_t* rows = nullptr;  // points to distance 0
   int max_distance = 0;
 };
 
@@ -87,14 +87,14 @@ struct AttentionTile {
   int head_dim = 0;
   int max_distance = 0;
   float scale = 1.0f;    // of the products of queries and keys
-  float softcap = 0.0f;  // of these; 0: none
+  float softcap = 0.0f;  // of the scaled products; 0: none
   float rounded_alibi_factor = 0.0f;
   KvRows keys;
   KvRows values;
-  TilePositions positions;  // of rows whose positions are consecutive
+  TilePositions positions;  // REQUIRES: consecutive positions of rows
 };
 
-// `next`: the tile whose turn it is behind this one, or null; what it reads first is fetched
+// `next`: the tile to compute after this one, or null. Its first keys and values are prefetched
 // meanwhile.
 void ComputeAttentionTile(const AttentionTile& tile, const AttentionTile* next, Scratch& scratch);
 

@@ -1,4 +1,4 @@
-// The operators of beam search that a device does between two steps.
+// Beam search operators that a device runs between two steps.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -18,7 +18,7 @@ class Advance {
   Advance(const AdvanceBeamsParams& params, const BeamSearch& search)
       : params_(params), search_(search), heads_(search.num_rows, 0) {}
 
-  // first_beam: of the search, in the outputs.
+  // first_beam: index of the search's first beam in the outputs.
   void Run(int32_t first_beam) {
     int32_t beam = 0;
     while (beam < search_.width) {
@@ -69,10 +69,10 @@ class Advance {
 
   const AdvanceBeamsParams& params_;
   const BeamSearch& search_;
-  std::vector<int32_t> heads_;  // of each row, the best candidate not taken
+  std::vector<int32_t> heads_;  // per row: the best candidate not taken
 };
 
-// The filled positions of a block of values, in every head.
+// Copies the filled positions of a block of values, in every head.
 void CopyValues(const Tensor& values, int32_t source, int32_t target, int32_t num_filled) {
   const auto element = static_cast<int64_t>(SizeOf(values.dtype));
   const int64_t head_bytes = values.dim(2) * values.dim(3) * element;
@@ -84,8 +84,8 @@ void CopyValues(const Tensor& values, int32_t source, int32_t target, int32_t nu
   }
 }
 
-// The same of keys, which lie as columns: of each dimension the cache lines that hold filled
-// positions. Where these are all, a block is one copy.
+// The same for keys, which are stored as columns: copies, for each dimension, the cache lines with
+// filled positions. If these are all lines, a block is one copy.
 void CopyKeys(const Tensor& keys, int32_t source, int32_t target, int32_t num_filled) {
   const auto element = static_cast<int64_t>(SizeOf(keys.dtype));
   const int64_t column_bytes = keys.dim(2) * element;

@@ -16,7 +16,7 @@ void Convert(const float* from, size_t count, uint16_t* to) {
     const auto bits = hn::BitCast(u32, x);
     const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(u32, 1));
     const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(u32, 0x7fff)));
-    // Rounding could carry a NaN into infinity; a quiet NaN stays one.
+    // Rounding could turn a NaN into infinity, so a NaN becomes a quiet NaN.
     const auto is_number = hn::RebindMask(u32, hn::Eq(x, x));
     const auto kept = hn::IfThenElse(is_number, rounded, hn::Set(u32, 0x7fc00000));
     return hn::ShiftRight<16>(kept);

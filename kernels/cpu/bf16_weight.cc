@@ -1,7 +1,8 @@
-// The bfloat16 product: oneDNN, which uses AVX512-BF16 and AMX (docs/decisions/0002-cpu-matmul.md).
+// The bfloat16 product with oneDNN, which uses AVX512-BF16 and AMX
+// (docs/decisions/0002-cpu-matmul.md).
 //
-// A primitive is made for one number of rows, so a block of rows is cut into powers of two whose
-// primitives exist since the weight was packed: nothing is compiled while serving.
+// A oneDNN primitive is compiled for one number of rows. So a block of rows is cut into powers of
+// two, whose primitives are made when the weight is packed. Nothing is compiled while serving.
 #include <omp.h>
 
 #include <algorithm>
@@ -26,8 +27,8 @@ constexpr int kMaxRows = 1 << (kNumRowSizes - 1);
 constexpr int64_t kStripGranule = 32;
 constexpr int64_t kMaxStripWidth = 512;
 
-// oneDNN divides its work among OpenMP's threads; ours is divided already. The setting belongs to
-// the calling thread.
+// Makes oneDNN use one OpenMP thread, as our threads already divide the work. The setting is per
+// calling thread.
 class SingleOpenMpThread {
  public:
   SingleOpenMpThread() : before_(omp_get_max_threads()) {
@@ -64,7 +65,7 @@ dnnl::matmul::primitive_desc MakeDescription(int num_rows, int64_t in_features, 
 #endif
 }
 
-// The products x [2^i, in_features] * weights [in_features, width], all with the same layout of the
+// Products x [2^i, in_features] * weights [in_features, width], all with the same layout of the
 // weights.
 struct StripProducts {
   struct Product {
@@ -93,7 +94,7 @@ struct StripProducts {
 
 // Weights of one shape share their compiled products.
 std::shared_ptr<const StripProducts> GetStripProducts(int64_t in_features, int64_t width) {
-  static std::mutex mutex;  // guards the map
+  static std::mutex mutex;  // guards `all`
   static std::map<std::pair<int64_t, int64_t>, std::shared_ptr<const StripProducts>> all;
   const std::lock_guard lock(mutex);
   std::shared_ptr<const StripProducts>& products = all[{in_features, width}];
@@ -101,7 +102,7 @@ std::shared_ptr<const StripProducts> GetStripProducts(int64_t in_features, int64
   return products;
 }
 
-// Enough strips for every thread, none wider than the cache likes, as even as the granule allows.
+// Enough strips for every thread, none too wide for the cache, as even as the granule allows.
 int64_t ChooseStripWidth(int64_t out_features, int num_threads) {
   const int64_t num_granules = CeilDiv(out_features, kStripGranule);
   const int64_t needed = CeilDiv(out_features, kMaxStripWidth);
@@ -148,7 +149,7 @@ class BFloat16Weight : public CpuWeight {
   }
 
  private:
-  // The rows of x in bfloat16, rounded up to a cache line.
+  // The size of x in bfloat16, rounded up to a cache line.
   size_t XFloats() const {
     return Scratch::BytesFor<uint16_t>(kMaxRows * in_features_) / sizeof(float);
   }

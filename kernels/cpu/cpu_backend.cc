@@ -31,10 +31,10 @@ class CpuBuffer : public Buffer {
 
  private:
   cpu::SharedBytes memory_;
-  cpu::CountedBuffer counted_;  // ends before the memory
+  cpu::CountedBuffer counted_;  // destroyed before the memory
 };
 
-// The device's memory is the host's, and every operator is done when it returns.
+// Device memory is host memory, and every operator is done when it returns.
 class CpuReadBack : public ReadBack {
  public:
   CpuReadBack(cpu::SharedBytes memory, size_t bytes, std::shared_ptr<cpu::MemoryCounts> counts,
@@ -50,7 +50,7 @@ class CpuReadBack : public ReadBack {
 
  private:
   cpu::SharedBytes memory_;
-  cpu::CountedBuffer counted_;  // ends before the memory
+  cpu::CountedBuffer counted_;  // destroyed before the memory
 };
 
 std::string CpuModelName() {
@@ -90,7 +90,7 @@ class CpuBackend final : public Backend {
                        context_.num_threads() == 1 ? "" : "s", VectorExtension());
   }
 
-  // A row's result never depends on the others'.
+  // A row's result never depends on other rows.
   absl::Status MakeBatchInvariant() override { return absl::OkStatus(); }
   absl::Status SupportsDType(DType dtype) const override {
     if (dtype == DType::kFloat32) return absl::OkStatus();
@@ -110,7 +110,7 @@ class CpuBackend final : public Backend {
   }
   DType ActivationDType(DType) const override { return DType::kFloat32; }
 
-  // Pages that have been written. The threads' scratch memory is not counted.
+  // Counts pages that have been written. The threads' scratch memory is not counted.
   std::vector<MemoryUse> MemoryUsage() const override { return counts_->Read(); }
 
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes, MemoryKind kind) override {
@@ -145,7 +145,7 @@ class CpuBackend final : public Backend {
   void Compute(const Operation& operation) override {
     std::visit([this](const auto* params) { ComputeAfterNorm(*params); }, operation);
   }
-  // An input_norm is an operator of its own: a product reads each row once for every strip.
+  // Runs an input_norm as its own operator, as a product reads each row once per strip.
   template <typename Params>
   void ComputeAfterNorm(const Params& params) {
     if constexpr (requires { params.input_norm; }) {
@@ -157,7 +157,8 @@ class CpuBackend final : public Backend {
     cpu::Compute(context_, params);
   }
 
-  // What is written bit by bit has small pages: it takes no more of the system than was written.
+  // Memory that is written little by little uses small pages, so that it takes no more than was
+  // written.
   cpu::SharedBytes MemoryFor(size_t bytes, MemoryKind kind) {
     if (kind == MemoryKind::kWeights) return weight_pages_.Allocate(bytes);
     return cpu::SharedBytes(cpu::AllocateAligned(bytes));

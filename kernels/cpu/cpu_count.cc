@@ -25,7 +25,7 @@ int AffinityCpus() {
   return static_cast<int>(std::thread::hardware_concurrency());
 }
 
-// cpu.max reads "max 100000" or "150000 100000". A limit of any ancestor holds.
+// cpu.max contains "max 100000" or "150000 100000". Limits of all ancestors apply.
 int CgroupV2Cpus(const std::string& root) {
   std::string path;
   std::ifstream groups(root + "/proc/self/cgroup");

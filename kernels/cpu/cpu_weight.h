@@ -1,5 +1,5 @@
-// A packed weight that computes its product strip by strip: the seam between MatMul, which divides
-// the work and applies the epilogue, and the inner kernels, one per data type.
+// A packed weight that computes its product in strips. MatMul divides the work and applies the
+// epilogue; one inner kernel per data type computes a strip.
 #pragma once
 
 #include <cstdint>
@@ -20,20 +20,20 @@ namespace beamline::cpu {
 class CpuWeight : public PackedWeight {
  public:
   DType dtype() const { return dtype_; }
-  // A strip is this many consecutive output features (the last one may have fewer).
+  // Consecutive output features of a strip. The last strip may have fewer.
   int strip_width() const { return strip_width_; }
   int num_strips() const { return num_strips_; }
-  // The most rows that one ComputeStrip takes.
+  // Limit of the rows of one ComputeStrip.
   int max_rows() const { return max_rows_; }
   double gflops_per_core() const { return gflops_per_core_; }
-  // Of the packed values, padding included; in `counts` from then on.
+  // Counts the packed bytes, with padding, in `counts` from then on.
   void CountIn(std::shared_ptr<MemoryCounts> counts) {
     counted_ = CountedBytes(std::move(counts), MemoryKind::kWeights, bytes_);
   }
 
   // tile[r][c] = sum over k of x[r][k] * weight[strip * strip_width + c][k]. Columns past
-  // out_features may hold anything. `workspace` has workspace_floats() floats. REQUIRES: 1 <=
-  // num_rows <= max_rows(); tile is cache-line aligned.
+  // out_features are undefined. `workspace` has workspace_floats() floats. REQUIRES: 1 <= num_rows
+  // <= max_rows(); tile is aligned to a cache line.
   virtual void ComputeStrip(const float* x,  // [num_rows, in_features], rows x_stride apart
                             int64_t x_stride, int num_rows, int strip,
                             float* tile,  // [num_rows, strip_width]
@@ -52,25 +52,25 @@ class CpuWeight : public PackedWeight {
   int strip_width_ = 0;
   int num_strips_ = 0;
   int max_rows_ = 0;
-  double gflops_per_core_ = 50;  // a rough figure, to tell small products from large ones
+  double gflops_per_core_ = 50;  // rough estimate, to tell small products from large ones
   size_t bytes_ = 0;             // of the packed values
 
  private:
   CountedBytes counted_;
 };
 
-// Packs for `num_threads` threads, into memory of `pages`. The parts' shapes are checked already.
-// What multiplies in float32 may lie in memory as `stored`, float32, bfloat16 or float16.
+// Packs for `num_threads` threads, into memory of `pages`. The parts' shapes must be checked
+// already. `stored`: float32, bfloat16 or float16 in memory; the product is in float32.
 std::unique_ptr<CpuWeight> PackFloat32Weight(std::span<const HostMatrix> parts, DType stored,
                                              int num_threads, WeightPages& pages);
 absl::StatusOr<std::unique_ptr<CpuWeight>> PackBFloat16Weight(std::span<const HostMatrix> parts,
                                                               int num_threads, WeightPages& pages);
 
-// OK when this CPU multiplies bfloat16 numbers natively.
+// OK if this CPU multiplies bfloat16 natively.
 absl::Status SupportsBFloat16();
 
-// Element (out_feature, in_feature) of stacked parts, row by row: calls row(out_feature, values)
-// with values [in_features] converted to float32.
+// Iterates over the rows of stacked parts: calls row(out_feature, values) with values [in_features]
+// converted to float32.
 void ForEachWeightRow(std::span<const HostMatrix> parts,
                       absl::FunctionRef<void(int64_t out_feature, const float* values)> row);
 

@@ -1,4 +1,4 @@
-// Experts: rows in the order of their experts, so that each expert's are one product.
+// Experts: sorts rows by expert, so that each expert's rows are one product.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -12,17 +12,17 @@ namespace {
 constexpr double kNsPerLogit = 3.0;
 constexpr double kNsPerElement = 0.2;
 
-// Which rows go to which expert. A place is a row of an expert, the experts' one behind the other.
+// The routing of rows to experts. A place is a row in the sorted order, expert after expert.
 struct Routes {
-  std::vector<int32_t> experts;  // [num_rows, num_chosen], a row's best first
+  std::vector<int32_t> experts;  // [num_rows, num_chosen], best first
   std::vector<float> weights;    // as experts
   std::vector<int32_t> places;   // as experts
-  std::vector<int32_t> rows;     // of each place
-  std::vector<int32_t> offsets;  // [num_experts + 1], places of an expert
-  std::vector<int32_t> next;     // [num_experts], the first place that is not given yet
+  std::vector<int32_t> rows;     // row of each place
+  std::vector<int32_t> offsets;  // [num_experts + 1], places of each expert
+  std::vector<int32_t> next;     // [num_experts], the next free place
 };
 
-// The best experts of a row of logits, and their shares of the sum.
+// The best experts of a row of logits, and their weights.
 void Choose(const ExpertsParams& params, const float* logits, int32_t* experts, float* weights) {
   const auto num_experts = static_cast<int32_t>(params.in.size());
   float maximum = logits[0];
@@ -43,7 +43,7 @@ void Choose(const ExpertsParams& params, const float* logits, int32_t* experts, 
   for (int i = 0; i < params.num_chosen; ++i) weights[i] /= sum;
 }
 
-// Gives every choice its place: by expert, then by row.
+// Assigns a place to every choice: by expert, then by row.
 void Sort(int num_experts, int num_chosen, Routes& routes) {
   routes.offsets.assign(num_experts + 1, 0);
   for (const int32_t expert : routes.experts) ++routes.offsets[expert + 1];
@@ -56,7 +56,7 @@ void Sort(int num_experts, int num_chosen, Routes& routes) {
   }
 }
 
-// Rows begin .. end of a matrix.
+// Rows begin .. end - 1 of a matrix.
 Tensor Rows(const Tensor& matrix, int64_t begin, int64_t end) {
   Tensor rows = matrix.First(end);
   rows.data = matrix.row<float>(begin);
@@ -75,7 +75,7 @@ void Product(Context& context, const Tensor& x, const PackedWeight& weight, Acti
   Compute(context, product);
 }
 
-// y of a row: what its experts computed, in the order of its choices, so that it does not depend on
+// y of a row: sums its experts' outputs in the order of its choices, so that it does not depend on
 // other rows.
 void Combine(const ExpertsParams& params, const Routes& routes, int64_t row, float* sum) {
   const int64_t size = params.y.dim(-1);
@@ -100,14 +100,14 @@ void Combine(const ExpertsParams& params, const Routes& routes, int64_t row, flo
 }  // namespace
 
 void Compute(Context& context, const ExpertsParams& params) {
-  static thread_local Routes routes;  // kept for its memory
+  static thread_local Routes routes;  // reused, to keep its memory
   const int64_t num_rows = params.x.num_rows();
   const int num_experts = static_cast<int>(params.in.size()), num_chosen = params.num_chosen;
   const int64_t num_places = num_rows * num_chosen, size = params.x.dim(-1);
   if (num_rows == 0) return;
   for (auto* list : {&routes.experts, &routes.places, &routes.rows}) list->resize(num_places);
   routes.weights.resize(num_places);
-  Routes& of_rows = routes;  // of this thread, whichever one reads it
+  Routes& of_rows = routes;  // other threads must use this thread's object
   context.Run(num_rows, 16, kNsPerLogit * num_rows * num_experts * num_chosen,
               [&](int64_t begin, int64_t end, Scratch&) {
                 for (int64_t row = begin; row < end; ++row) {
@@ -117,7 +117,8 @@ void Compute(Context& context, const ExpertsParams& params) {
                 }
               });
   Sort(num_experts, num_chosen, of_rows);
-  // Inputs wait where outputs go: every product of the former is done before those of the latter.
+  // The inputs are stored in `outputs`: all first products are done before the second ones
+  // overwrite them.
   context.Run(num_places, 16, kNsPerElement * num_places * size,
               [&](int64_t begin, int64_t end, Scratch&) {
                 for (int64_t place = begin; place < end; ++place) {

@@ -1,6 +1,6 @@
-// The float32 product's inner loops. Each output is one chain of multiply-adds over k in order,
-// whatever the number of rows and the shape of the register block, so a row's result does not
-// depend on its batch (docs/decisions/0002-cpu-matmul.md).
+// Inner loops of the float32 product. Each output is one chain of multiply-adds over k in order,
+// for any number of rows and any register block. So a row's result does not depend on its batch
+// (docs/decisions/0002-cpu-matmul.md).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/f32_strip.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -15,15 +15,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace beamline::cpu::HWY_NAMESPACE {
 
-// AVX-512 and NEON have 32 vector registers, the others 16.
+// AVX-512 and NEON have 32 vector registers, other targets 16.
 #if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3) || HWY_ARCH_ARM_A64
 inline constexpr bool kManyRegisters = true;
 #else
 inline constexpr bool kManyRegisters = false;
 #endif
 inline constexpr int kVectorsPerPanel = 2;
-// Of 12 rows, which have registers too, a core's first-level cache of 8 ways does not hold what is
-// read if they lie a multiple of 4096 bytes apart; and 16 sums are enough to hide what each takes.
+// 12 rows would also fit in the registers. But an 8-way L1 cache cannot hold them if they lie a
+// multiple of 4096 bytes apart, and 16 sums are enough to hide latency.
 inline constexpr int kBlockRows = kManyRegisters ? 8 : 6;
 
 int PanelWidth() { return kVectorsPerPanel * static_cast<int>(NumLanes()); }
@@ -72,7 +72,7 @@ HWY_NOINLINE void ComputeBlock(const F32StripParams& p, int64_t panel) {
   }
 }
 
-// As many panels at once as registers allow: few rows need many columns to keep the multipliers
+// Uses as many panels at once as registers allow: with few rows, many columns keep the multipliers
 // busy.
 template <typename Stored, int kRows>
 void ComputeRows(const F32StripParams& p) {
@@ -104,8 +104,8 @@ void DispatchStored(const F32StripParams& p) {
   }
 }
 
-// Piece by piece of a large depth, so that a piece of the strip stays in cache for all rows. The
-// sums pass through the tile between two pieces, which changes no bit.
+// Divides a large depth into pieces, so that a piece of the strip stays in cache for all rows. The
+// sums go through the tile between two pieces, which changes no bit.
 void ComputeF32Strip(const F32StripParams& p) {
   const int64_t piece = p.depth > kMaxWholeDepth ? kPieceDepth : p.depth;
   int64_t k = 0;

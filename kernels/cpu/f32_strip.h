@@ -1,4 +1,4 @@
-// The float32 kernel: a few rows times a strip of panels, which may lie in memory in 16 bits.
+// The float32 kernel: a few rows times a strip of panels, which may be stored in 16 bits.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +15,20 @@ struct F32StripParams {
   const float* x = nullptr;  // [num_rows, depth], rows x_stride apart
   int64_t x_stride = 0;
   int num_rows = 0;
-  int64_t depth = 0;  // how much of in_features
-  // [num_panels, depth, panel width] of `weights`, panels panel_stride elements apart
+  int64_t depth = 0;  // of in_features
+  // [num_panels, depth, panel width] of type `weights`, panels panel_stride elements apart
   const void* panels = nullptr;
-  DType weights = DType::kFloat32;  // or a 16-bit one, widened where it is multiplied
+  DType weights = DType::kFloat32;  // or a 16-bit type, widened on load
   int64_t panel_stride = 0;
   int64_t num_panels = 0;
   float* tile = nullptr;  // [num_rows, num_panels * panel width], rows tile_stride apart
   int64_t tile_stride = 0;
-  bool accumulate = false;  // the sums continue from the tile's
+  bool accumulate = false;  // add to the tile's sums
 };
 
-// tile = x * panels, by the widest vectors that this processor has. Does not check its arguments.
+// tile = x * panels, with the widest vectors of this CPU. Does not check its arguments.
 void ComputeF32Strip(const F32StripParams& params);
-// Columns of a panel, and rows that share one reading of it.
+// Columns of a panel, and rows that share one read of it.
 int F32PanelWidth();
 int F32BlockRows();
 

@@ -1,5 +1,5 @@
-// The float32 product: its weights as panels, in float32 or in 16 bits (f32_strip.h computes with
-// them).
+// The float32 product: stores its weights as panels in float32 or 16 bits (f32_strip.h computes
+// with them).
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -14,7 +14,7 @@
 namespace beamline::cpu {
 namespace {
 
-// Panels per strip, at most 4: the most that still divides evenly over the threads.
+// Panels per strip, at most 4: the largest number that still divides evenly over the threads.
 int ChooseStripPanels(int64_t num_panels, int num_threads) {
   int best = 1;
   int64_t best_time = std::numeric_limits<int64_t>::max();
@@ -29,8 +29,8 @@ int ChooseStripPanels(int64_t num_panels, int num_threads) {
   return best;
 }
 
-// The inner loops are compiled without the sanitizers, under which they would take nearly all of
-// the tests' time: what they touch is checked here, range by range.
+// The inner loops are compiled without sanitizers, as they would take nearly all of the tests'
+// time. So their memory ranges are checked here.
 void CheckRanges(const F32StripParams& p, int64_t panel_width) {
   for (int row = 0; row < p.num_rows; ++row) {
     SanitizeRead(p.x + row * p.x_stride, p.depth * sizeof(float));
@@ -46,8 +46,8 @@ class Float32Weight : public CpuWeight {
       : stored_(stored) {
     SetShape(parts);
     panel_width_ = F32PanelWidth();
-    // Many rows share a piece of a deep strip; a shallow one is better finished while its tile is
-    // in L1.
+    // In a deep strip, many rows share a piece. A shallow strip is finished while its tile is in
+    // L1.
     max_rows_ = F32BlockRows() * (in_features_ > kMaxWholeDepth ? 8 : 1);
     num_panels_ = CeilDiv(out_features_, panel_width_);
     strip_panels_ = ChooseStripPanels(num_panels_, num_threads);
@@ -75,7 +75,7 @@ class Float32Weight : public CpuWeight {
   }
 
  private:
-  // Past out_features, in the last panel, there is nothing but zeros.
+  // The last panel is zero past out_features.
   void Pack(std::span<const HostMatrix> parts, WeightPages& pages) {
     const int64_t size = num_panels_ * panel_width_ * in_features_;
     bytes_ = std::max<int64_t>(size, 1) * SizeOf(stored_);

@@ -8,7 +8,7 @@
 namespace beamline::cpu {
 namespace {
 
-// Calls body(begin, num_keys) with each block's part of `rows`.
+// Calls body(begin, num_keys) with the part of `rows` in each block.
 template <typename Body>
 void ForEachBlock(const KvRows& rows, const KeysAhead& ahead, const Body& body) {
   const int end = ahead.first_key + ahead.num_keys;
@@ -21,7 +21,8 @@ void ForEachBlock(const KvRows& rows, const KeysAhead& ahead, const Body& body) 
 
 }  // namespace
 
-// As columns: a dimension's keys of a block side by side, so that a few take as many lines as all.
+// In a column layout the keys of a dimension are contiguous in a block, so a few keys take as many
+// cache lines as all.
 void FetchKeys(const KeysAhead& ahead) {
   if (ahead.num_keys <= 0) return;
   const KvRows& keys = ahead.tile->keys;

@@ -1,16 +1,16 @@
-// Fetches cached keys and values into the second-level cache before a tile of attention reads them.
+// Prefetches cached keys and values into the L2 cache before an attention tile reads them.
 #pragma once
 
 #include "kernels/cpu/attention_tile.h"
 
 namespace beamline::cpu {
 
-// Some keys of a tile whose turn comes. REQUIRES: they lie in blocks of a table, at the beginning
-// of one the first.
+// Keys of a tile that is computed next. REQUIRES: they are paged, and first_key is at the start of
+// a block.
 struct KeysAhead {
   const AttentionTile* tile = nullptr;
   int first_key = 0;
-  int num_keys = 0;  // none: nothing is fetched
+  int num_keys = 0;  // 0: nothing to fetch
 };
 
 void FetchKeys(const KeysAhead& ahead);

@@ -1,4 +1,4 @@
-// Fetching memory into the second-level cache before it is read or written.
+// Prefetches memory into the L2 cache before it is read or written.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,12 @@
 
 namespace beamline::cpu {
 
-// The cache lines at begin, begin + step, ... that are less than `bytes` behind it.
+// Prefetches the cache lines at begin, begin + step, ..., below begin + `bytes`.
 inline void FetchLines(const void* begin, int64_t bytes, int64_t step = kCacheLineBytes) {
-  constexpr int kSecondLevel = 2;  // of __builtin_prefetch's localities
+  constexpr int kSecondLevel = 2;  // locality argument of __builtin_prefetch
   const auto* const first = static_cast<const char*>(begin);
   for (int64_t i = 0; i < bytes; i += step) __builtin_prefetch(first + i, /*rw=*/0, kSecondLevel);
-  // GCC takes a function that does nothing else for one without effect, and leaves its calls out.
+  // GCC treats a function with only prefetches as one without effect, and removes its calls.
   asm volatile("");
 }
 

@@ -9,17 +9,17 @@
 
 namespace beamline::cpu {
 
-// An element's value before a row was edited.
+// An element's value before its row was edited.
 struct SavedLogit {
   int32_t id = 0;
   float value = 0;
 };
 
-// Edits scores [vocab_size] in place, with the arithmetic of Hugging Face's processors: the
-// penalties, then the biases, then the forced token. Ids out of range are ignored.
+// Edits scores [vocab_size] in place, with the arithmetic of Hugging Face's logits processors:
+// penalties, then biases. A forced token replaces all of that. Ids out of range are ignored.
 void ApplyLogitsEdits(const LogitsEdits& edits, size_t vocab_size, float* scores);
 
-// The logits that the penalties and biases will change, sorted by id.
+// The logits that penalties and biases will change, sorted by id.
 void SaveEditedLogits(const LogitsEdits& edits, const float* logits, size_t vocab_size,
                       std::vector<SavedLogit>& saved);
 

@@ -1,5 +1,5 @@
-// MatMul: divides the product into tiles of rows x strips, computes each and finishes it while it
-// is in cache.
+// MatMul: divides the product into tiles of rows x strips. Computes each tile, and applies the
+// epilogue while it is in cache.
 #include <algorithm>
 
 #include "base/math.h"
@@ -10,7 +10,7 @@
 namespace beamline::cpu {
 namespace {
 
-// A chunk of rows stays in the second-level cache while every strip passes over it.
+// A chunk of rows stays in the L2 cache while every strip passes over it.
 constexpr int64_t kRowChunkBytes = 384 << 10;
 
 struct Columns {
@@ -18,13 +18,13 @@ struct Columns {
   int64_t end = 0;
 };
 
-// The part of one MatMul that a thread works on, with its tiles.
+// Computes one thread's part of a MatMul, with its tiles.
 class TileWorker {
  public:
   TileWorker(const MatMulParams& params, const CpuWeight& weight, Scratch& scratch)
       : params_(params), weight_(weight) {
     const size_t tile_size = static_cast<size_t>(weight.max_rows()) * weight.strip_width();
-    // The up projection's columns may straddle two strips and are then gathered.
+    // The up projection's columns may span two strips; they are gathered then.
     const size_t num_tiles = params.gated ? 4 : 1;
     scratch.Reset(num_tiles * Scratch::BytesFor<float>(tile_size) +
                   Scratch::BytesFor<float>(weight.workspace_floats()));
@@ -66,7 +66,7 @@ class TileWorker {
   }
 
  private:
-  // The up projection of `columns` of y: the weight's second half.
+  // The up projection (the weight's second half) for `columns` of y.
   const float* ComputeUp(const float* x, int num_rows, Columns columns) {
     const int64_t width = weight_.strip_width();
     const int64_t half = weight_.out_features() / 2;
@@ -111,8 +111,8 @@ void Compute(Context& context, const MatMulParams& params) {
   const int64_t chunk_rows = std::max<int64_t>(1, kRowChunkBytes / row_bytes / max_rows) * max_rows;
   const int64_t num_chunks = CeilDiv(num_rows, chunk_rows);
   const double flops = 2.0 * num_rows * in_features * weight.out_features();
-  // Items in chunk-major order: few rows divide by strips (a core meets the same weights again and
-  // again), many by rows.
+  // Items are in chunk-major order. Few rows are divided by strips, so that a core reads the same
+  // weights again and again; many rows are divided by rows.
   context.Run(num_chunks * num_strips, 1, flops / weight.gflops_per_core(),
               [&](int64_t begin, int64_t end, Scratch& scratch) {
                 TileWorker worker(params, weight, scratch);

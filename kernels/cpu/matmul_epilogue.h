@@ -1,4 +1,4 @@
-// What MatMul does to a product before it is stored.
+// MatMul's epilogue, applied to a product before it is stored.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace beamline::cpu {
 
-// A tile of the product and where it goes: y = act(tile + bias), then * (up + up_bias), capped, or
-// + residual.
+// A tile of the product and its destination: y = act(tile + bias), then * (up + up_bias), softcap,
+// + residual, in this order.
 struct EpilogueParams {
   const float* tile = nullptr;  // [num_rows, num_cols], rows tile_stride apart
   const float* up = nullptr;    // as tile; null unless gated

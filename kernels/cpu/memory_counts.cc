@@ -11,8 +11,8 @@
 namespace beamline::cpu {
 namespace {
 
-// Bytes of whole pages that are in memory, and the rest at both ends, which neighbours share. All
-// of them where the system does not tell.
+// Bytes of whole resident pages, plus the partial pages at both ends, which neighbours share. All
+// bytes if the system does not tell.
 size_t ResidentBytes(const std::byte* data, size_t bytes) {
   static const auto page_bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto address = reinterpret_cast<uintptr_t>(data);
@@ -20,7 +20,7 @@ size_t ResidentBytes(const std::byte* data, size_t bytes) {
   const uintptr_t end = (address + bytes) / page_bytes * page_bytes;
   if (end <= begin) return bytes;
   size_t resident = bytes - (end - begin);
-  std::array<unsigned char, 4096> pages;  // bit 0 of each: in memory
+  std::array<unsigned char, 4096> pages;  // bit 0: resident
   for (uintptr_t from = begin; from < end; from += pages.size() * page_bytes) {
     const size_t length = std::min(pages.size() * page_bytes, end - from);
     if (mincore(reinterpret_cast<void*>(from), length, pages.data()) != 0) return bytes;

@@ -1,4 +1,4 @@
-// What one CPU backend holds, by what it is for.
+// Memory that one CPU backend holds, by category.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace beamline::cpu {
 
-// Any thread may count and read.
+// Thread-safe.
 class MemoryCounts {
  public:
   // Memory that is written at once.
@@ -27,13 +27,13 @@ class MemoryCounts {
     bytes_[static_cast<size_t>(kind)] -= bytes;
     process_bytes_ -= static_cast<int64_t>(bytes);
   }
-  // Memory that may never be written, as a cache of which requests need a part: the system gives
-  // its pages when they are first written, and only those count.
+  // Memory that may never be written, such as a cache that requests use partly. The system
+  // allocates pages at their first write, and only those count.
   void AddBuffer(MemoryKind kind, const std::byte* data, size_t bytes);
   void RemoveBuffer(const std::byte* data);
 
   std::vector<MemoryUse> Read() const;
-  // What all backends of the process hold, written or not.
+  // Bytes of all backends of the process, written or not.
   static int64_t ProcessBytes() { return process_bytes_; }
 
  private:
@@ -49,7 +49,7 @@ class MemoryCounts {
   std::map<const std::byte*, BufferSize> buffers_;  // guarded by mutex_
 };
 
-// Counts bytes for as long as it lives.
+// Counts bytes while it lives.
 class CountedBytes {
  public:
   CountedBytes() = default;
@@ -74,7 +74,7 @@ class CountedBytes {
   size_t bytes_ = 0;
 };
 
-// Counts a buffer's pages for as long as it lives, which must be no longer than the buffer.
+// Counts a buffer's pages while it lives. The buffer must outlive it.
 class CountedBuffer {
  public:
   CountedBuffer(std::shared_ptr<MemoryCounts> counts, MemoryKind kind, const std::byte* data,

@@ -8,12 +8,12 @@
 namespace beamline::cpu {
 namespace {
 
-// NaN counts as -infinity, as in the operators.
+// Treats NaN as -infinity, as the operators do.
 float Comparable(float value) {
   return std::isnan(value) ? -std::numeric_limits<float>::infinity() : value;
 }
 
-// log(sum(exp(normalizers))); an infinite maximum is the answer itself.
+// log(sum(exp(normalizers))). An infinite maximum is returned itself.
 float MergeNormalizers(std::span<const float> normalizers) {
   float maximum = -std::numeric_limits<float>::infinity();
   for (const float normalizer : normalizers) {
@@ -27,8 +27,8 @@ float MergeNormalizers(std::span<const float> normalizers) {
   return static_cast<float>(maximum + std::log(sum));
 }
 
-// Whose next candidate is the best; ranks hold ascending columns, so the lower one wins ties. -1:
-// nobody has one.
+// The rank with the best next candidate, or -1 if none has one. Ranks have ascending columns, so
+// the lower rank wins ties.
 int BestRank(std::span<const MergeCandidatesParams* const> ranks, int64_t first, int32_t count,
              std::span<const int32_t> next) {
   int best = -1;
@@ -50,10 +50,10 @@ void MergeCandidatesOfRow(std::span<const MergeCandidatesParams* const> ranks, i
   const MergeCandidatesParams& asked = *targets.front();
   const int64_t first = row * asked.max_count;
   const int32_t count = asked.counts[row];
-  std::vector<int32_t> next(ranks.size(), 0);  // of each rank's candidates
+  std::vector<int32_t> next(ranks.size(), 0);  // next candidate of each rank
   for (int32_t i = 0; i < count; ++i) {
     const int best = BestRank(ranks, first, count, next);
-    if (best < 0) break;  // fewer columns than candidates wanted
+    if (best < 0) break;  // fewer columns than requested candidates
     const MergeCandidatesParams& from = *ranks[best];
     const int64_t source = first + next[best]++;
     for (const MergeCandidatesParams* const to : targets) {

@@ -1,4 +1,4 @@
-// The merge of what ranks have found, where one thread can read all of it
+// Merges the candidates of ranks, for ranks that are threads of one process
 // (kernels/communicator.h).
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace beamline::cpu {
 
-// One row: what `ranks` found, in the order of their columns, becomes what each of `targets` has
-// merged.
+// Merges one row. `ranks`: their candidates, in the order of their columns. `targets`: receive the
+// result.
 void MergeCandidatesOfRow(std::span<const MergeCandidatesParams* const> ranks, int64_t row,
                           std::span<const MergeCandidatesParams* const> targets);
 

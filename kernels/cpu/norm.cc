@@ -12,7 +12,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace beamline::cpu::HWY_NAMESPACE {
 
-// The mean first, then the variance around it: as accurate as float32 allows.
+// Computes the mean, then the variance around it: as accurate as float32 allows.
 void NormRow(const NormRowParams& p) {
   const size_t size = p.hidden_size;
   VF sums = hn::Zero(kF32);
@@ -25,7 +25,7 @@ void NormRow(const NormRowParams& p) {
   const float count = static_cast<float>(size);
   const float mean = p.kind == NormKind::kLayerNorm ? Sum(sums) / count : 0.0f;
   const VF means = hn::Set(kF32, mean);
-  // Lanes beyond the row must not count: they would hold -mean.
+  // Lanes beyond the row must not count, as they would hold -mean.
   VF squares = hn::Zero(kF32);
   const size_t lanes = NumLanes();
   size_t i = 0;

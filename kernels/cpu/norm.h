@@ -1,4 +1,4 @@
-// One row of a norm, for the operators that apply one.
+// The norm of one row, for operators that apply one.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ struct NormRowParams {
   float epsilon = 0;
   size_t hidden_size = 0;
   float* sum = nullptr;           // [hidden_size], receives x + residual; may be x or residual
-  const float* addend = nullptr;  // [hidden_size], added to what is normed; may be null
+  const float* addend = nullptr;  // [hidden_size], added after the norm; may be null
   float* y = nullptr;             // [hidden_size]; may be any of the above
 };
 

@@ -20,7 +20,7 @@ void AddRow(const float* row, size_t size, float* sum) {
 void MaxRow(const float* row, size_t size, float* maximum) {
   ForEachVector(size, [&](size_t i, auto load, auto store) HWY_ATTR {
     const VF x = load(row + i), greatest = load(maximum + i);
-    // Max() would drop a NaN, which tells that the model overflowed.
+    // Max() would drop a NaN, which shows that the model overflowed.
     const auto keep = hn::Or(hn::Gt(greatest, x), hn::IsNaN(greatest));
     store(hn::IfThenElse(keep, greatest, x), maximum + i);
   });
@@ -55,7 +55,7 @@ HWY_EXPORT(SumOfSquares);
 
 constexpr double kNsPerElement = 0.1;
 
-// Reduces rows begin .. end - 1 of hidden, at least one, into output [hidden_size].
+// Pools rows begin .. end - 1 of hidden (at least one) into output [hidden_size].
 void PoolRows(Pooling pooling, const Tensor& hidden, int64_t begin, int64_t end, float* output) {
   const size_t size = hidden.dim(-1);
   const int64_t length = end - begin;

@@ -1,4 +1,4 @@
-// ProjectHeads: the product into the workspace, then every head to its place.
+// ProjectHeads: computes the product into the workspace, then moves every head to its destination.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/project_heads.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -26,7 +26,7 @@ void CopyScaled(const float* from, float scale, size_t size, float* to) {
 // to[d * stride + i] = rows[i][d] for i < num_rows.
 void StoreColumns(const float* const* rows, int num_rows, int num_columns, int64_t stride,
                   float* to) {
-  // Vectors of 4 rows: neighbours in a block are seldom as many as the longest have.
+  // Uses vectors of 4 rows: runs of neighbouring slots seldom fill the longest vectors.
   const hn::CappedTag<float, 4> d;
   const int lanes = static_cast<int>(hn::Lanes(d));
   const int whole = num_rows / lanes * lanes;
@@ -65,17 +65,18 @@ void Rotate(const float* cos_sin, int64_t rotary_dim, bool interleaved, float* h
   }
 }
 
-// Moves tokens' heads out of their workspace rows.
+// Moves tokens' heads from their workspace rows to the outputs.
 class HeadMover {
  public:
-  // Tokens that are moved before the keys of any is stored: what these are stored to stays in the
-  // second-level cache meanwhile.
+  // Tokens moved before their keys are stored. The prefetched destinations of their keys stay in
+  // the L2 cache meanwhile.
   static constexpr int64_t kGroup = 16;
 
   explicit HeadMover(const ProjectHeadsParams& params) : p_(params) {}
 
-  // Fetches what a token's keys are stored to, a line for each element, which the processor would
-  // fetch one after the other; not where the token before it, from `first` on, has done it.
+  // Prefetches the destination of a token's keys: one cache line per element, which the CPU would
+  // otherwise fetch one after the other. Skipped if a previous token, from `first` on, has fetched
+  // the same lines.
   void FetchKeyColumns(int64_t token, int64_t first) const {
     if (p_.cache == nullptr) return;
     const Tensor& keys = p_.cache->keys;
@@ -117,7 +118,7 @@ class HeadMover {
     }
   }
 
-  // Brings the keys of tokens that were moved into the cache, as columns (KeyLayout).
+  // Stores the keys of moved tokens in the cache, as columns (KeyLayout).
   void StoreKeys(int64_t begin, int64_t end, Scratch& scratch) const {
     if (p_.cache == nullptr || p_.num_kv_heads == 0) return;
     if (p_.cache->keys.dtype != DType::kFloat32) return StoreNarrowKeys(begin, end, scratch);
@@ -144,7 +145,7 @@ class HeadMover {
 
   static constexpr int kMostNeighbours = 16;
 
-  // How many tokens from this one on have neighbouring slots of one block.
+  // Number of tokens, from this one on, with consecutive slots in one block.
   int Neighbours(int64_t token, int64_t end, int64_t block_size) const {
     const int64_t slot = p_.slots[token];
     const int64_t most = std::min(
@@ -158,7 +159,7 @@ class HeadMover {
     return p_.workspace.row<float>(token) + int64_t{p_.num_heads + head} * p_.head_dim;
   }
 
-  // Where a token's key begins in the cache; its elements are block_size apart.
+  // Offset of a token's key in the cache. Its elements are block_size apart.
   int64_t KeyOffset(int64_t token, int64_t head, int64_t block_size) const {
     const int64_t block = p_.slots[token] / block_size;
     return (block * p_.num_kv_heads + head) * block_size * p_.head_dim +
@@ -187,7 +188,7 @@ class HeadMover {
     }
   }
 
-  // A head's elements in the cache's type, one behind the other.
+  // Stores a head contiguously, in the cache's type.
   void Store(const float* head, const Tensor& cache, int64_t offset) const {
     if (cache.dtype == DType::kFloat32) {
       std::copy_n(head, p_.head_dim, cache.as<float>() + offset);

@@ -42,8 +42,8 @@ float Maxima(const float* row, size_t size, float* chunk_maxima) {
   return maximum;
 }
 
-// Blocks go through float32, the row through float64. A lane adds few numbers at a time, however
-// many lanes there are: 512 in one lane lose the sixth digit.
+// Sums blocks in float32 and the row in float64. Each lane adds only few numbers, whatever the
+// vector length: 512 numbers in one lane lose the sixth digit.
 double SumExpRow(const float* row, size_t size, float maximum) {
   constexpr size_t kBlockVectors = 32;
   const VF shift = hn::Set(kF32, maximum);
@@ -87,7 +87,7 @@ void MassRow(const float* row, size_t size, float maximum, float* masses, float*
     ForEachVector(count, [&](size_t i, auto load, auto store) HWY_ATTR {
       const VF mass = ExpNonPositive(hn::Sub(load(row + begin + i), shift));
       store(mass, masses + begin + i);
-      // Loading again gives zeros in the lanes past the row's end.
+      // A second load gives zeros in the lanes past the row's end.
       sum = hn::Add(sum, load(masses + begin + i));
     });
     chunk_sums[begin / kScanChunk] = Sum(sum);

@@ -1,4 +1,4 @@
-// Sample: temperature, top-k, top-p, min-p, typical-p (Hugging Face's order), then one draw.
+// Sample: temperature, top-k, top-p, min-p, typical-p (Hugging Face's order), then one random draw.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -20,8 +20,7 @@ struct Memory {
   std::vector<Token> tokens;
 };
 
-// Draws by the inverse of the cumulative distribution over the kept tokens in the order of their
-// ids.
+// Samples by the inverse of the cumulative distribution over the kept tokens, in the order of ids.
 class RowSampler {
  public:
   RowSampler(size_t vocab_size, Scratch& scratch) : vocab_size_(vocab_size) {
@@ -38,7 +37,7 @@ class RowSampler {
   int32_t Draw(const float* logits, const SampleRow& row) {
     ScaleRow(logits, vocab_size_, row.temperature, scores_);
     maximum_ = ScanMaxima(scores_, vocab_size_, chunk_maxima_);
-    if (maximum_ == -std::numeric_limits<float>::infinity()) return 0;  // nothing is allowed
+    if (maximum_ == -std::numeric_limits<float>::infinity()) return 0;  // no token is allowed
     ExpRow(scores_, vocab_size_, maximum_, masses_, chunk_sums_);
     const double uniform = UniformDraw(row.seed, row.sequence, row.position);
     const bool use_top_k = row.top_k > 0 && static_cast<size_t>(row.top_k) < vocab_size_;
@@ -65,7 +64,7 @@ class RowSampler {
     return total;
   }
 
-  // The k-th highest score; all tokens that share it are kept.
+  // The k-th highest score. All tokens with this score are kept.
   float TopKThreshold(int32_t k) {
     const float bound = std::max(BoundOfBest(vocab_size_, k, chunk_maxima_, order_),
                                  -std::numeric_limits<float>::max());
@@ -76,7 +75,7 @@ class RowSampler {
     return candidates_[k - 1].value;
   }
 
-  // Every token whose score is at least `threshold`, in the order of ids.
+  // Collects every token with a score >= `threshold`, in the order of ids.
   void Collect(float threshold) {
     candidates_.clear();
     CollectAtLeast(scores_, vocab_size_, chunk_maxima_, threshold, candidates_);
@@ -87,7 +86,7 @@ class RowSampler {
     }
   }
 
-  // Top-p over the whole row, looking only as far down as the mass requires.
+  // Top-p over the whole row. Looks only as far down as the mass requires.
   void KeepTopP(float top_p) {
     const double mass = top_p * SumOfChunks();
     for (float depth : {4.0f, 8.0f, 16.0f}) {

@@ -1,5 +1,5 @@
-// For loops that are compiled without the sanitizers: what they are about to touch, checked as a
-// whole. Nothing in a build without a sanitizer.
+// Checks memory ranges of loops that are compiled without sanitizers. Does nothing in a build
+// without a sanitizer.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ extern "C" void __tsan_write_range(void* begin, unsigned long bytes);
 
 namespace beamline::cpu {
 
-// Reads of what no thread writes any more: ends the program with the address sanitizer's report
-// where one of these bytes is not the program's.
+// Checks reads of memory that no thread writes any more. An invalid byte ends the program with the
+// address sanitizer's report.
 inline void SanitizeBounds([[maybe_unused]] const void* begin, [[maybe_unused]] size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)
   void* fault = __asan_region_is_poisoned(const_cast<void*>(begin), bytes);
@@ -22,7 +22,7 @@ inline void SanitizeBounds([[maybe_unused]] const void* begin, [[maybe_unused]] 
 #endif
 }
 
-// Reads, for the thread sanitizer too.
+// Checks reads, for the thread sanitizer too.
 inline void SanitizeRead([[maybe_unused]] const void* begin, [[maybe_unused]] size_t bytes) {
   SanitizeBounds(begin, bytes);
 #if defined(__SANITIZE_THREAD__)
@@ -30,7 +30,7 @@ inline void SanitizeRead([[maybe_unused]] const void* begin, [[maybe_unused]] si
 #endif
 }
 
-// Writes.
+// Checks writes.
 inline void SanitizeWrite([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes) {
   SanitizeBounds(begin, bytes);
 #if defined(__SANITIZE_THREAD__)

@@ -1,5 +1,5 @@
-// Working memory of one thread. It grows to what the largest call needs and stays: operators do not
-// allocate once they are warm.
+// Working memory of one thread. It grows to the largest call's need and stays, so operators do not
+// allocate after warm-up.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ inline AlignedBytes AllocateAligned(size_t bytes) {
 
 class Scratch {
  public:
-  // Forgets what was taken since the last Reset, and makes sure that `bytes` can be taken.
+  // Releases everything taken since the last Reset, and makes room for `bytes`.
   void Reset(size_t bytes) {
     used_ = 0;
     if (bytes <= capacity_) return;
@@ -35,7 +35,7 @@ class Scratch {
   }
 
   // Uninitialised memory for `count` objects, aligned to a cache line, valid until the next Reset.
-  // REQUIRES: the sum of BytesFor(count) since Reset is at most the bytes given to it.
+  // REQUIRES: the sum of BytesFor(count) since Reset is at most its `bytes`.
   template <typename T>
   T* Take(size_t count) {
     T* taken = reinterpret_cast<T*>(memory_.get() + used_);
@@ -43,7 +43,7 @@ class Scratch {
     return taken;
   }
 
-  // What Take<T>(count) uses up.
+  // The bytes that Take<T>(count) uses.
   template <typename T>
   static constexpr size_t BytesFor(size_t count) {
     return RoundUp(count * sizeof(T), kCacheLineBytes);

@@ -24,7 +24,7 @@ inline constexpr F32 kF32;
 
 HWY_INLINE size_t NumLanes() { return hn::Lanes(kF32); }
 
-// The first `count` lanes from memory, zero in the others; reads nothing beyond them.
+// Loads the first `count` lanes; the others are zero. Reads nothing beyond them.
 HWY_INLINE VF LoadFirst(const float* from, size_t count) {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
   return hn::MaskedLoad(hn::FirstN(kF32, count), kF32, from);
@@ -35,7 +35,7 @@ HWY_INLINE VF LoadFirst(const float* from, size_t count) {
 #endif
 }
 
-// Stores the first `count` lanes and touches nothing beyond them.
+// Stores the first `count` lanes. Writes nothing beyond them.
 HWY_INLINE void StoreFirst(VF value, float* to, size_t count) {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
   hn::BlendedStore(value, hn::FirstN(kF32, count), kF32, to);
@@ -46,8 +46,8 @@ HWY_INLINE void StoreFirst(VF value, float* to, size_t count) {
 #endif
 }
 
-// Calls body(i, load, store) for each vector of [0, size): load(p) and store(v, p) move whole
-// vectors, or in the last call only the lanes that exist.
+// Calls body(i, load, store) for each vector of [0, size). load(p) and store(v, p) move whole
+// vectors; in the last call, only the lanes that exist.
 template <typename Body>
 HWY_INLINE void ForEachVector(size_t size, Body body) {
   const size_t lanes = NumLanes();
@@ -87,14 +87,14 @@ HWY_INLINE ExpParts SplitExp(VF x) {
   return {hn::ConvertTo(hn::RebindToSigned<F32>(), n), p};
 }
 
-// e^x within 2 units in the last place; underflows to 0, overflows to infinity, keeps NaN.
+// e^x within 2 ulp. Underflows to 0, overflows to infinity, keeps NaN.
 HWY_INLINE VF Exp(VF x) {
-  // Beyond these the result is 0 or infinity. The operand that may be NaN comes second: x86 returns
-  // it.
+  // Beyond these the result is 0 or infinity. A possible NaN must be the second operand, which x86
+  // returns.
   x = hn::Min(hn::Set(kF32, 100.0f), x);
   x = hn::Max(hn::Set(kF32, -110.0f), x);
   const ExpParts parts = SplitExp(x);
-  // 2^n in two factors, so that neither leaves the exponent's range.
+  // 2^n as two factors, so that neither leaves the exponent's range.
   const hn::RebindToSigned<F32> i32;
   const auto half = hn::ShiftRight<1>(parts.n);
   const auto rest = hn::Sub(parts.n, half);
@@ -104,7 +104,7 @@ HWY_INLINE VF Exp(VF x) {
   return hn::Mul(hn::Mul(parts.p, scale1), scale2);
 }
 
-// Exp for x <= 0, as softmax needs it: results below the smallest normal number become 0.
+// Exp for x <= 0, for softmax: results below the smallest normal number become 0.
 HWY_INLINE VF ExpNonPositive(VF x) {
   const VF lowest = hn::Set(kF32, -87.0f);
   const auto underflows = hn::Lt(x, lowest);
@@ -114,8 +114,7 @@ HWY_INLINE VF ExpNonPositive(VF x) {
   return hn::IfThenElse(underflows, hn::Zero(kF32), y);
 }
 
-// tanh(x) within 3 units in the last place: a polynomial near 0 (Cephes' tanhf), 1 - 2 / (e^2x + 1)
-// beyond.
+// tanh(x) within 3 ulp: a polynomial near 0 (Cephes' tanhf), else 1 - 2 / (e^2x + 1).
 HWY_INLINE VF Tanh(VF x) {
   const VF one = hn::Set(kF32, 1.0f);
   const VF magnitude = hn::Abs(x);
@@ -128,12 +127,12 @@ HWY_INLINE VF Tanh(VF x) {
   p = hn::MulAdd(p, s, hn::Set(kF32, 1.33314422036e-1f));
   p = hn::MulAdd(p, s, hn::Set(kF32, -3.33332819422e-1f));
   const VF small = hn::MulAdd(hn::Mul(p, s), x, x);
-  // In this order, as Exp() of some levels drops a NaN.
+  // The order of operands matters: Exp() drops a NaN on some targets.
   return hn::IfThenElse(hn::Ge(magnitude, hn::Set(kF32, 0.625f)), hn::CopySign(large, x), small);
 }
 
-// erf(x) within 2 units in the last place. Source: N. Juffa, "a fast and accurate single-precision
-// erf", https://stackoverflow.com/questions/35148198.
+// erf(x) within 2 ulp. Source: N. Juffa, "a fast and accurate single-precision erf",
+// https://stackoverflow.com/questions/35148198.
 HWY_INLINE VF Erf(VF x) {
   const VF t = hn::Abs(x);
   const VF s = hn::Mul(x, x);
@@ -159,7 +158,7 @@ template <Activation kActivation>
 HWY_INLINE VF Activate(VF x) {
   const VF one = hn::Set(kF32, 1.0f);
   if constexpr (kActivation == Activation::kRelu) {
-    return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(kF32)), x);  // Max() of some levels drops a NaN
+    return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(kF32)), x);  // Max() drops a NaN on some targets
   } else if constexpr (kActivation == Activation::kGelu) {
     const VF half_x = hn::Mul(x, hn::Set(kF32, 0.5f));
     return hn::Mul(half_x, hn::Add(one, Erf(hn::Mul(x, hn::Set(kF32, 0.70710678118654752f)))));
@@ -176,7 +175,7 @@ HWY_INLINE VF Activate(VF x) {
   }
 }
 
-// Calls body.operator()<kActivation>() for the activation given.
+// Calls body.operator()<kActivation>() with the given activation.
 template <typename Body>
 HWY_INLINE void DispatchActivation(Activation activation, Body body) {
   switch (activation) {

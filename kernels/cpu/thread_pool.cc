@@ -73,7 +73,7 @@ uint32_t ThreadPool::WaitForNewJob(uint32_t seen) const {
   return generation_.load(std::memory_order_acquire);
 }
 
-// Enters the open job, if there is one: only then may its description be read.
+// Enters the open job, if there is one. Only a thread inside may read job_.
 bool ThreadPool::Join() {
   uint32_t state = state_.load(std::memory_order_relaxed);
   while ((state & kOpen) != 0) {
@@ -85,7 +85,7 @@ bool ThreadPool::Join() {
   return false;
 }
 
-// The thread's own part first, then what the others have left.
+// Runs the thread's own part first, then what is left of the others' parts.
 void ThreadPool::RunParts(int thread) {
   for (int i = 0; i < job_.num_threads; ++i) {
     Part& part = parts_[(thread + i) % job_.num_threads];

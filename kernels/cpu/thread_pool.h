@@ -1,6 +1,6 @@
-// Compute threads. Every CPU backend of the process shares the global pool, so that several models'
-// replica threads never run more compute threads than there are cores; but for those that have
-// cores of their own.
+// Compute threads. All CPU backends of the process share the global pool, so that several models
+// never run more compute threads than there are cores. Backends with their own cores have their own
+// pool.
 #pragma once
 
 #include <atomic>
@@ -16,14 +16,14 @@ namespace beamline::cpu {
 
 class ThreadPool {
  public:
-  // Called with a range of items and the index of the thread that runs it, 0 (the caller) ..
-  // num_threads - 1.
+  // Called with a range of items and the index of the running thread: 0 (the caller) .. num_threads
+  // - 1.
   using Body = absl::FunctionRef<void(int64_t begin, int64_t end, int thread)>;
 
-  // The pool of this process; it starts without workers.
+  // The pool of this process. It starts without workers.
   static ThreadPool& Global();
 
-  // Its workers run on `cores`; empty: on any.
+  // The workers run on `cores`; empty: on any core.
   explicit ThreadPool(std::vector<int> cores = {});
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -32,26 +32,26 @@ class ThreadPool {
   // Starts workers until num_threads - 1 of them run. REQUIRES: num_threads <= kMaxThreads.
   void Grow(int num_threads);
 
-  // Runs body over [0, num_items) on the calling thread and up to num_threads - 1 workers, and
-  // returns when all of it is done. Every thread owns one contiguous part (so that it meets the
-  // same data in the next call), takes it `chunk` items at a time, and then helps the others: a
-  // worker that is late, asleep or preempted costs nothing but its help. Concurrent callers take
-  // turns. The body must not call ParallelFor.
+  // Runs body over [0, num_items) on the calling thread and up to num_threads - 1 workers. Returns
+  // when all of it is done. Each thread has one contiguous part, so that it uses the same data in
+  // the next call. It takes `chunk` items at a time, and then helps the others. So a worker that is
+  // late, asleep or preempted delays nothing; only its help is missing. Concurrent callers run one
+  // after the other. The body must not call ParallelFor.
   void ParallelFor(int num_threads, int64_t num_items, int64_t chunk, Body body);
 
   static constexpr int kMaxThreads = 256;
 
  private:
-  // Set in state_ while workers may join the job; the bits below count the workers inside.
+  // Set in state_ while workers may join the job. The lower bits count the workers inside.
   static constexpr uint32_t kOpen = 1u << 31;
 
-  // One thread's part of the items. A cache line each: owners advance without disturbing others.
+  // One thread's part of the items, on its own cache line against false sharing.
   struct alignas(64) Part {
     std::atomic<int64_t> next{0};
     int64_t end = 0;
   };
 
-  // The job that is open. Written only while no worker is inside.
+  // The open job. Written only while no worker is inside.
   struct Job {
     const Body* body = nullptr;
     int num_threads = 0;
@@ -65,14 +65,14 @@ class ThreadPool {
   void WaitUntilEmpty() const;
 
   const std::vector<int> cores_;
-  // Held for the length of a ParallelFor; guards the workers and the job. Not absl::Mutex, whose
-  // library ThreadSanitizer cannot see into.
+  // Held during a ParallelFor; guards the workers and the job. Not an absl::Mutex, as
+  // ThreadSanitizer does not instrument that library.
   std::mutex mutex_;
   std::vector<std::thread> workers_;
   std::atomic<bool> stopping_{false};
   std::unique_ptr<Part[]> parts_;
   Job job_;
-  alignas(64) std::atomic<uint32_t> generation_{0};  // of the latest job; workers park on it
+  alignas(64) std::atomic<uint32_t> generation_{0};  // of the latest job; workers wait on it
   alignas(64) std::atomic<uint32_t> state_{0};
 };
 

@@ -13,7 +13,7 @@ bool ComesFirst(const Token& a, const Token& b) {
   return a.key < b.key || (a.key == b.key && a.id < b.id);
 }
 
-// Four sums hide the latency of the additions.
+// Four partial sums hide the latency of additions.
 double MassOf(const Token* begin, const Token* end) {
   double mass[4] = {};
   const Token* token = begin;
@@ -24,7 +24,7 @@ double MassOf(const Token* begin, const Token* end) {
   return (mass[0] + mass[1]) + (mass[2] + mass[3]);
 }
 
-// The median of three tokens of the range: others come before it and after it.
+// The median of three tokens of the range, so that it has others before and after it.
 Token MedianOfThree(const Token* begin, const Token* end) {
   Token a = begin[0];
   Token b = begin[(end - begin) / 2];
@@ -35,11 +35,11 @@ Token MedianOfThree(const Token* begin, const Token* end) {
 }
 
 // The last token of the shortest prefix, in the order of keys, whose mass reaches `target`. A
-// quickselect by mass: no sort of the whole vocabulary. Reorders the tokens. REQUIRES: there are
-// some.
+// quickselect by mass, which avoids sorting the whole vocabulary. Reorders the tokens. REQUIRES:
+// not empty.
 Token LastOfPrefix(std::vector<Token>& tokens, double target) {
-  Token* low = tokens.data();         // everything before it is in the prefix,
-  Token* high = low + tokens.size();  // everything from here on is not
+  Token* low = tokens.data();         // everything before it is in the prefix
+  Token* high = low + tokens.size();  // everything from here on is not in the prefix
   double mass = 0;                    // of the tokens before low
   while (high - low > kSortSize) {
     const Token pivot = MedianOfThree(low, high);
@@ -62,8 +62,8 @@ Token LastOfPrefix(std::vector<Token>& tokens, double target) {
   return *last;
 }
 
-// Keeps the shortest prefix, in the order of keys, whose mass reaches `target`, at least one token;
-// the tokens stay in their order.
+// Keeps the shortest prefix, in the order of keys, whose mass reaches `target`; at least one token.
+// Keeps the order of the tokens.
 void KeepPrefix(std::vector<Token>& tokens, double target) {
   static thread_local std::vector<Token> reordered;
   reordered.assign(tokens.begin(), tokens.end());

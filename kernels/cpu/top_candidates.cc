@@ -17,8 +17,8 @@ constexpr double kNsPerLogit = 0.4;
 struct Memory {
   std::vector<Candidate> candidates;
   std::vector<SavedLogit> saved;
-  std::vector<float>
-      raw;  // the row before normalisation, when an unedited logit cannot be had otherwise
+  // The row before normalisation, if unedited logits are needed and cannot be restored otherwise.
+  std::vector<float> raw;
 };
 
 class RowSelector {
@@ -82,12 +82,12 @@ class RowSelector {
   };
 
   Normalizer Normalize(const float* logits, float maximum) const {
-    // An infinite maximum is the answer itself; infinity - infinity would be NaN.
+    // An infinite maximum is the result itself, as infinity - infinity would be NaN.
     if (std::isinf(maximum)) return {maximum, 0.0f};
     return {maximum, static_cast<float>(std::log(SumExp(logits, vocab_size_, maximum)))};
   }
 
-  // Of a row that asks for its forced token alone and leaves the logits to nobody.
+  // For a row that asks only for its forced token, and whose logits are not read afterwards.
   void StoreForced(int64_t row, int32_t id, float logit) const {
     p_.values[row * p_.max_count] = 0.0f;
     p_.ids[row * p_.max_count] = id;

@@ -1,4 +1,4 @@
-// Rows as columns, for files compiled once per target (simd-inl.h).
+// Transposes rows to columns, for files compiled once per target (simd-inl.h).
 #if defined(BEAMLINE_KERNELS_CPU_TRANSPOSE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef BEAMLINE_KERNELS_CPU_TRANSPOSE_INL_H_
 #undef BEAMLINE_KERNELS_CPU_TRANSPOSE_INL_H_
@@ -12,7 +12,8 @@ HWY_BEFORE_NAMESPACE();
 namespace beamline::cpu::HWY_NAMESPACE {
 
 #if HWY_TARGET != HWY_SCALAR
-// Four values of each of Lanes(d) / 4 rows, every fourth row: block b holds rows[4 * b][0 .. 3].
+// Loads four values of each of Lanes(d) / 4 rows, every fourth row: block b holds rows[4 * b][0 ..
+// 3].
 template <class D>
 HWY_INLINE hn::Vec<D> LoadFours(D d, const float* const* rows, int column) {
   if constexpr (hn::MaxLanes(D()) == 4) {
@@ -25,8 +26,8 @@ HWY_INLINE hn::Vec<D> LoadFours(D d, const float* const* rows, int column) {
 }
 #endif
 
-// to[c * stride + r] = rows[r][c] for r < num_rows, which is a multiple of Lanes(d), c <
-// num_columns.
+// to[c * stride + r] = rows[r][c] for r < num_rows and c < num_columns. num_rows is a multiple of
+// Lanes(d).
 template <class D>
 HWY_INLINE void TransposeRows(D d, const float* const* rows, int num_rows, int num_columns,
                               int64_t stride, float* to) {

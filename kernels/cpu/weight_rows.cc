@@ -8,7 +8,7 @@
 namespace beamline::cpu {
 namespace {
 
-// Calls row(i, values) for each output of a part whose elements `widen` makes float32 of.
+// Calls row(i, values) for each output feature of a part. `widen` converts an element to float32.
 template <typename Stored, typename Widen>
 void ForEachRow(const HostMatrix& part, int64_t first_out_feature, Widen widen,
                 std::vector<float>& values,

@@ -1,4 +1,4 @@
-// Vectors of float32 from 16-bit numbers, for files compiled once per target (simd-inl.h).
+// Converts 16-bit numbers to vectors of float32, for files compiled once per target (simd-inl.h).
 #if defined(BEAMLINE_KERNELS_CPU_WIDEN_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef BEAMLINE_KERNELS_CPU_WIDEN_INL_H_
 #undef BEAMLINE_KERNELS_CPU_WIDEN_INL_H_
@@ -12,7 +12,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace beamline::cpu::HWY_NAMESPACE {
 
-// Numbers as they lie in memory.
+// Numbers as stored in memory.
 struct StoredFloat32 {
   float value;
   static StoredFloat32 From(float value) { return {value}; }
@@ -29,7 +29,7 @@ struct StoredFloat16 {
   float Wide() const { return FromFloat16(bits); }
 };
 
-// One vector of them from memory aligned to themselves.
+// Loads one vector from memory that is aligned to its elements only.
 HWY_INLINE VF LoadWide(const StoredFloat32* from) { return hn::LoadU(kF32, &from->value); }
 HWY_INLINE VF LoadWide(const StoredBFloat16* from) {
   const hn::Rebind<uint16_t, F32> u16;
@@ -41,7 +41,8 @@ HWY_INLINE VF LoadWide(const StoredFloat16* from) {
   const hn::Rebind<hwy::float16_t, F32> f16;
   return hn::PromoteTo(kF32, hn::LoadU(f16, reinterpret_cast<const hwy::float16_t*>(from)));
 #else
-  // The bits of a float16 in the place of a float32's are 2^112 too small, subnormal ones too.
+  // A float16's bits in the position of a float32's give a number 2^112 too small, also for
+  // subnormals.
   const hn::Rebind<uint16_t, F32> u16;
   const hn::RebindToUnsigned<F32> u32;
   const auto bits = hn::PromoteTo(u32, hn::LoadU(u16, &from->bits));
