@@ -47,7 +47,7 @@ class MemoryTrim {
 // there is one arena. Call first in main.
 void LimitArenas();
 
-// Resident memory of this process; 0 if the system does not tell.
+// Resident memory of this process; 0 if it cannot be read.
 int64_t ResidentBytes();
 
 }  // namespace beamline

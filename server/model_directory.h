@@ -33,9 +33,9 @@ class ModelDirectory {
   void Update(std::vector<ModelInfo> models);
 
   // The model for `name`: empty, a name or a versioned name, as Engine's functions take it.
-  // INVALID_ARGUMENT naming `model` and the suitable models if there is no such model, if it cannot
-  // do this, or if the name is empty and not exactly one model can. UNAVAILABLE with
-  // kModelNotReadyPayload while it is loaded or unloaded.
+  // INVALID_ARGUMENT naming `model` and the suitable models in three cases: there is no such model,
+  // it cannot do this, or `name` is empty and not exactly one model can. UNAVAILABLE with
+  // kModelNotReadyPayload while the model is loaded or unloaded.
   absl::StatusOr<ModelPtr> Resolve(std::string_view name, Use use) const;
   // The model of this name, in any state. Without a version: the highest ready version, else the
   // highest. Null when there is none.

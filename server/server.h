@@ -16,7 +16,7 @@ namespace beamline {
 class Server {
  public:
   // Serves until it is destroyed. `metrics` observes the engine. If a model's device fails
-  // permanently, the model and the server as a whole become NOT_SERVING, an error is logged, and
+  // permanently, the model and the server as a whole become NOT_SERVING. An error is logged, and
   // `on_fault` is called on an engine thread; other models go on. INVALID_ARGUMENT or UNAVAILABLE,
   // naming the address or the setting, if it cannot listen or has no model_root.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config,

@@ -12,7 +12,7 @@ namespace beamline::cpu {
 namespace {
 
 // Bytes of whole resident pages, plus the partial pages at both ends, which neighbours share. All
-// bytes if the system does not tell.
+// bytes if mincore fails.
 size_t ResidentBytes(const std::byte* data, size_t bytes) {
   static const auto page_bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto address = reinterpret_cast<uintptr_t>(data);

@@ -16,7 +16,7 @@
 namespace beamline {
 namespace {
 
-// Memory that is missing now will not be free in a moment, so clients should not retry soon.
+// A model that does not fit now will not fit in a moment, so clients should not retry soon.
 absl::Status NotSoon(absl::Status status) {
   if (absl::IsResourceExhausted(status)) status.SetPayload(kNotSoonPayload, absl::Cord());
   return status;

@@ -117,7 +117,7 @@ class CallState {
   absl::Status ParseOnly(const grpc::ByteBuffer& buffer, google::protobuf::Message& message);
   // Records the model and the request_id of a parsed message.
   void Describe(const google::protobuf::Message& message);
-  // For a protocol whose request tells the RPC.
+  // For protocols in which the request determines the RPC.
   void SetRpc(Rpc rpc) { record_.rpc = rpc; }
   void SetRequestId(const std::string& request_id) { record_.request_id = request_id; }
   void SetModel(const std::string& model) { record_.model = model; }

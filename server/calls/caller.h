@@ -19,7 +19,7 @@ struct Caller {
   bool is_identity = false;                   // `client` is an authenticated identity
   std::string peer;                           // the peer's address: "ipv4:10.0.0.7:41234"
   TraceContext trace;                         // from the caller's traceparent; empty without one
-  // Of a gRPC call, valid while it runs. Null for other protocols.
+  // The context of a gRPC call, valid while it runs. Null for other protocols.
   const grpc::CallbackServerContext* context = nullptr;
   // Charges several requests of one call together. Null: each request has its own charge.
   std::shared_ptr<TokenCharge> charge = nullptr;

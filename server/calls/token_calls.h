@@ -25,7 +25,7 @@ struct ChosenTokenizer {
   std::string model;  // its model's name, for the answer
   std::shared_ptr<const Tokenizer> tokenizer;
 };
-// Of the model `name`, or of the only model with this use if `name` is empty.
+// Finds the tokenizer of model `name`, or of the only model with this use if `name` is empty.
 absl::StatusOr<ChosenTokenizer> ChooseTokenizer(CallState& call, const std::string& name,
                                                 ModelDirectory::Use use);
 

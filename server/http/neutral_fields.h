@@ -9,12 +9,12 @@
 
 namespace beamline {
 
-// Of every request: the end user.
+// Reads the field of every request that names the end user.
 void ReadSender(JsonFields& fields);
-// Of completions and chat completions: how OpenAI runs, bills and stores a request.
+// Reads fields of completions and chat completions: how OpenAI runs, bills and stores a request.
 void ReadServiceFields(JsonFields& fields);
-// Of chat completions: the parts of an answer, and the reasoning effort. Returns reasoning_effort,
-// which some chat templates read; empty if not given.
+// Reads fields of chat completions: the parts of an answer, and the reasoning effort. Returns
+// reasoning_effort, which some chat templates read; empty if not given.
 std::string ReadAnswerFields(JsonFields& fields);
 
 }  // namespace beamline

@@ -240,7 +240,7 @@ void ReadUnsupported(JsonFields& fields, int32_t n) {
   });
 }
 
-// Of a chat completion: `logprobs` is a bool, and `top_logprobs` the number of candidates.
+// In a chat completion, `logprobs` is a bool, and `top_logprobs` the number of candidates.
 void ReadChatLogprobs(JsonFields& fields, CompletionRequest& result) {
   bool has_logprobs = false;
   fields.Bool("logprobs", [&](bool value) { has_logprobs = value; });

@@ -23,8 +23,8 @@ struct Shown {
   bool is_twice = false;                          // there are several authorizations
   std::string_view place = "metadata";            // where the protocol carries it, for errors
   std::string subject;  // the verified client certificate's subject name; empty: none
-  // Of a gRPC call, else null: gives the certificate. It is read only if the name is needed, as
-  // that takes longer than all the rest.
+  // The context of a gRPC call, else null. It gives the certificate, which is read only if the name
+  // is needed, as that takes longer than all the rest.
   const grpc::ServerContextBase* context = nullptr;
 };
 // Credentials of a gRPC call. Valid as long as the context.

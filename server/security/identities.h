@@ -43,7 +43,7 @@ class Identities {
   // Null if there is none. Takes constant time, so that it does not reveal nearly correct tokens.
   const Identity* OfToken(std::string_view token) const;
   const Identity* OfCertificate(const std::string& subject_name) const;
-  // Of names with their own limits.
+  // Limits of names that have their own.
   const std::map<std::string, QuotaLimits>& quotas() const { return quotas_; }
   // No caller is allowed.
   bool empty() const { return tokens_.empty() && certificates_.empty(); }

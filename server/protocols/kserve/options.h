@@ -53,8 +53,8 @@ struct InputDescription {
 std::vector<InputDescription> OptionInputs(bool generates);
 
 // Sets the option `name`. `field`: the value's source, for errors. INVALID_ARGUMENT for a value of
-// the wrong type, for an unknown name ("accepted" lists all), and for an option that another input,
-// parameter or name has set: the order would decide.
+// the wrong type and for an unknown name ("accepted" lists all). Also for an option that another
+// input, parameter or name has set: the order would decide.
 absl::Status SetOption(bool generates, std::string_view name, const std::string& field,
                        const Elements& value, InferOptions& options);
 // Sets options from a JSON object in the form of vLLM's SamplingParams. null means absent.
