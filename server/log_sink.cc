@@ -24,7 +24,7 @@ void OnCrash(int signal, siginfo_t* info, void*) {
   for (size_t i = 0; i < kCrashSignals.size(); ++i) {
     if (kCrashSignals[i] == signal) sigaction(signal, &handlers_before[i], nullptr);
   }
-  // A process sent it; otherwise the instruction faults again.
+  // Only if a process sent it. Otherwise the instruction faults again.
   if (info->si_code <= 0) raise(signal);
   errno = error;
 }

@@ -129,7 +129,7 @@ class ManyStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   bool finished_ = false;
   // OnLate was called or is about to be. The later of OnLate and OnDone deletes the stream.
   bool is_late_ = false, late_is_over_ = false, done_ = false;
-  // the stream ends with it once all earlier answers are written
+  // The stream ends with it once all earlier answers are written.
   std::optional<grpc::Status> error_;
 };
 

@@ -145,7 +145,7 @@ void MessageBudget::SampleAll(std::unique_lock<std::mutex>& lock, Clock::time_po
     const auto found = connections_.find(look.connection);
     if (found == connections_.end()) continue;
     Connection& connection = found->second;
-    // sampled by a call that has started
+    // Skips a connection that a call has sampled at its start.
     if (connection.bytes.last_sample().value_or(now) > now) continue;
     const bool was_quiet = connection.is_quiet;
     if (connection.bytes.delivered() == look.delivered) {

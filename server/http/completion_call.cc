@@ -280,7 +280,7 @@ void CompletionCall::AnswerWhole() {
 
 void CompletionCall::GivePlacesBefore(int64_t answer_bytes) {
   if (!items_[0]->state.GivePlacesBefore(answer_bytes)) return;
-  // Items_[1] holds the slots of all further items.
+  // The second item holds the slots of all further items.
   for (const auto& item : items_) item->state.GivePlaces();
 }
 

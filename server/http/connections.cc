@@ -104,7 +104,7 @@ class Connections final : public HttpConnections {
       const auto number = by_fd_.find(fd);
       if (number == by_fd_.end()) return false;
       const auto found = connections_.find(number->second);
-      // It has ended, and its descriptor belongs to something else.
+      // The connection has ended, and its descriptor may belong to something else.
       if (found == connections_.end()) {
         by_fd_.erase(number);
         return false;
