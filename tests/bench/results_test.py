@@ -20,6 +20,11 @@ def names():
     return sorted(name for name in os.listdir(RESULTS) if name != "README.md")
 
 
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
 def index_rows():
     """The cells of each row of the index that names a file."""
     with open(os.path.join(RESULTS, "README.md"), encoding="utf-8") as file:
@@ -104,6 +109,19 @@ class Index(unittest.TestCase):
             self.assertTrue(re.match(r"`\S+\.json`|none: ", data), row)
             named = re.search(r"`(\d{4}-\d{2}-\d{2})-", " ".join(row[:2])).group(1)
             self.assertTrue(date.startswith(named), row)
+
+    def test_an_older_run_is_kept_where_a_page_names_it(self):
+        runs = sorted({name.rpartition(".")[0] for name in names() if not name.startswith("notes-")})
+        newest = {run[11:]: run for run in runs}  # without the date
+        pages = []
+        for folder, _, files in os.walk(ROOT):
+            if os.path.relpath(folder, ROOT).split(os.sep)[0] in ("docs", "bench", "kernels", "tests"):
+                pages += [os.path.join(folder, name) for name in files if name.endswith((".md", ".py"))]
+        for run in runs:
+            if newest[run[11:]] != run:
+                others = (page for page in pages if os.path.basename(page) != run + ".md" and
+                          page != os.path.join(RESULTS, "README.md"))
+                self.assertTrue(any(run in read(page) for page in others), f"{run} has a newer run, and no page names it")
 
     def test_a_page_has_its_data_beside_it_or_says_none(self):
         for row in index_rows():
