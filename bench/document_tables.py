@@ -18,6 +18,7 @@ CPU_PEERS = ("2026-11-20-peers-generation-cpu", "2026-11-20-peers-embed-cpu")
 SCHEDULER = "2026-11-21-scheduler-cpu"
 RPC = "2026-11-26-rpc-cpu"
 GPU_PEERS, GPU_PEERS_SECOND = "2026-11-26-peers-h200", "2026-11-26-peers-second-h200"
+GPU_PEERS_NEWEST = "2026-11-27-peers-h200"
 GPU_MODELS = "2026-11-21-cuda-models-h200"
 
 TRANSLATION = "transformer-base beam 4, 32 tokens, B256 float16"
@@ -185,13 +186,9 @@ def measured(results):
                        ("embed", "embed 64 texts")):
         rate = {name: figures["tokens_per_s"] for name, figures in cells[task, 64]["engines"].items()}
         rows.append([text, f"{rate['beamline']:,.0f} tokens/s", f"{rate['ctranslate2']:,.0f} tokens/s", "CTranslate2"])
-    best = {name: part["best"]["rate"] for name, part in results(SCHEDULER)["continuous"]["write-en"].items()}
-    rows.append([f"texts under load, 99% of first tokens within {results(SCHEDULER)['bound_ms']} ms", f"{best['none']:.0f} requests/s",
-                 f"{best['static:8']:.0f} requests/s", "static batches of 8"])
-    on_gpu = {row["work"]: row for row in results(GPU_PEERS)["rows"]}
-    for work, text in ((TRANSLATION, "H200: translate 256 sentences, beam 4, float16"),
-                       ("GPT-2 124M, 32 tokens in, 128 out, B32 bfloat16", "H200: GPT-2 124M, 32 texts of 128 tokens, bfloat16"),
-                       ("BERT-base B256 T128 float16", "H200: BERT-base, 256 texts of 128 tokens, float16")):
+    on_gpu = {row["work"]: row for row in results(GPU_PEERS_NEWEST)["rows"]}
+    for work, text in (("BERT-base B1 T128 float16", "H200: embed a text of 128 tokens, BERT-base, float16"),
+                       ("BERT-base B500 T32 float16", "H200: embed 500 texts of 32 tokens")):
         row = on_gpu[work]
         rows.append([text, milliseconds([row["ours"]]), milliseconds([row["peer"]]), PEERS[row["peer_name"]]])
     return table([("work", "---"), ("Beamline", "---:"), ("peer", "---:"), ("", "---")], rows)

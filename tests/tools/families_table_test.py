@@ -1,4 +1,4 @@
-"""README.md's table of families says what there is: each model_type that the engine serves, and of each row's families a checkpoint in
+"""The tables of families in docs/checkpoints.md and README.md say what there is: each model_type that the engine serves, and of each row's families a checkpoint in
 tests/golden of the row's classes that the row's tests compare with transformers, whose weights are stored in the types that the row names.
 
 A row's families are named in its first cell; "these eleven" are those of the last row that names some, "decoders" those of all rows
@@ -13,7 +13,8 @@ import struct
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-HEADER = "| `model_type` of config.json | checkpoints | tokenizer files | weights tried | calls | tests |"
+PAGE = "docs/checkpoints.md"
+HEADER = "| `model_type` of config.json | checkpoints | weights tried | calls | tests |"
 TYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 DECODERS = ("...ForCausalLM", "GPT2LMHeadModel")
 
@@ -43,7 +44,7 @@ class Golden:
 
 class Row:
     def __init__(self, line):
-        self.families, self.checkpoints, self.files, self.types, self.calls, self.tests = (
+        self.families, self.checkpoints, self.types, self.calls, self.tests = (
             cell.strip() for cell in line.strip().strip("|").split(" | "))
         self.classes = re.findall(r"\.\.\.\w+|\b[A-Z]\w*(?:Model|For\w+)\b", self.checkpoints)
         self.model_types, self.needs_all = [], True
@@ -53,7 +54,7 @@ class Row:
 
 
 def table():
-    lines = read("README.md").split("\n")
+    lines = read(PAGE).split("\n")
     begin = lines.index(HEADER) + 2
     rows = []
     named, decoders = [], []
@@ -92,7 +93,7 @@ class FamiliesTable(unittest.TestCase):
     def test_each_row_is_shown_by_its_tests(self):
         every = goldens()
         for row in table():
-            tests = re.findall(r"\]\((tests/[\w/]+\.cc)\)", row.tests)
+            tests = re.findall(r"\]\(\.\./(tests/[\w/]+\.cc)\)", row.tests)
             self.assertTrue(tests, row.families)
             for test in tests:
                 compared = set(re.findall(r'"(?:\w+/)?([\w-]+)"', read(test)))
@@ -111,9 +112,19 @@ class FamiliesTable(unittest.TestCase):
 
     def test_files_are_those_that_the_engine_reads(self):
         sources = "".join(read(os.path.relpath(path, ROOT)) for path in glob.glob(os.path.join(ROOT, "engine/text/*.cc")))
-        for row in table():
-            for name in re.findall(r"[\w.]+\.(?:json|txt|spm|model)", row.files):
-                self.assertIn(f'{name}"', sources)
+        lines = re.findall(r"^\| .* \|$", read(PAGE).split("\n## ")[0], re.M)
+        names = [name for line in lines[2:] for name in re.findall(r"[\w.]+\.(?:json|txt|spm|model)", line.split(" | ")[2])]
+        self.assertGreater(len(names), 20)
+        for name in names:
+            self.assertIn(f'{name}"', sources)
+
+    def test_the_readme_names_each_family_and_call(self):
+        lines = re.findall(r"^\| .* \|$", read("README.md").split("## Call it")[0], re.M)[2:]
+        self.assertEqual(len(lines), 3)
+        named = [one for line in lines for one in re.findall(r"`([\w-]+)`", line.split(" | ")[1])]
+        self.assertEqual(sorted(named), sorted(re.findall(r'\{"([\w-]+)",\s*Describe', read("engine/models/models.cc"))))
+        calls = {one for line in lines for one in re.findall(r"[A-Z]\w+", line.split(" | ")[2])}
+        self.assertEqual(calls, {one for row in table() for one in row.calls.split(", ")})
 
 
 if __name__ == "__main__":
