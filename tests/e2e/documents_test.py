@@ -25,7 +25,7 @@ import unittest
 
 from demo_server import Server
 
-DOCUMENTS = ("README.md", "docs/install.md", "docs/operating.md", "docs/sizing.md", "docs/deployment.md", "docs/loadtest.md", "docs/clients.md",
+DOCUMENTS = ("README.md", "docs/install.md", "docs/operating.md", "docs/settings.md", "docs/metrics.md", "docs/sizing.md", "docs/deployment.md", "docs/loadtest.md", "docs/clients.md",
              "docs/command_line.md", "client/python/README.md", "docs/demo.md", "docs/parallelism.md")
 # Say what of Beamline belongs to a word or to another server's.
 NAMING_PARTS = ("docs/concepts.md", "docs/migrating.md")
@@ -102,8 +102,8 @@ def commands(path):
 
 
 def documented_metrics():
-    """Type and labels by name, of the table in docs/operating.md. Labels stand behind "by"."""
-    section = read("docs/operating.md").split("\n## Metrics\n")[1].split("\n## ")[0]
+    """Type and labels by name, of the table in docs/metrics.md. Labels stand behind "by"."""
+    section = read("docs/metrics.md").split("\n## ")[0]
     found = {}
     for names, kind, meaning in re.findall(r"^\| (`.*?`) \| (\w+) \| (.*) \|$", section, re.M):
         labels = set()
@@ -126,7 +126,7 @@ def exposed_metrics(text):
 
 def known_names():
     """Settings, metrics, fields as "Message.field", and calls."""
-    tables = re.findall(r"^\| (?:model )?setting \| .*\n\|.*\n((?:\|.*\n)+)", read("docs/operating.md"), re.M)
+    tables = re.findall(r"^\| (?:model )?setting \| .*\n\|.*\n((?:\|.*\n)+)", read("docs/settings.md"), re.M)
     settings = {name for table in tables for name in re.findall(r"^\| `(\w+)` \|", table, re.M)}
     found = settings | set(documented_metrics())
     for heading, body in re.findall(r"^### (\w+)\n(.*?)(?=^##|\Z)", read("docs/api.md"), re.M | re.S):
@@ -349,11 +349,11 @@ class Documents(unittest.TestCase):
                     self.assertNotIn("\\n", double_quoted, f"{path}:{number}: the shell leaves this \\n as it is")
 
     def test_3_configuration_loads(self):
-        for begin, lines in blocks("docs/operating.md", "yaml"):
+        for page, begin, lines in ((page, *block) for page in ("docs/operating.md", "docs/settings.md") for block in blocks(page, "yaml")):
             with open(os.path.join(self.work, "server.yaml"), "w", encoding="utf-8") as file:
                 file.write("\n".join(lines))
             done = self.run_command("beamline-server --config server.yaml --print-config")
-            self.assertEqual(done.returncode, 0, f"docs/operating.md:{begin}: {done.stdout}")
+            self.assertEqual(done.returncode, 0, f"{page}:{begin}: {done.stdout}")
 
     def test_4_workload_runs(self):
         with open(os.path.join(self.work, "texts.jsonl"), "w", encoding="utf-8") as file:

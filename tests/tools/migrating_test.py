@@ -1,6 +1,6 @@
 """docs/migrating.md says "none" of what has no counterpart, and no setting, field, call or metric is one.
 
-Names are those of the contract, of the tables in docs/operating.md (which other tests compare with the server) and of the calls that
+Names are those of the contract, of the tables in docs/settings.md and docs/metrics.md (which other tests compare with the server) and of the calls that
 the server counts. For each "none" the table below has what a counterpart would be called: a row without an entry fails, and so does an
 entry that a name matches.
 """
@@ -73,7 +73,7 @@ def names():
         for message, body in re.findall(r"^message (\w+) \{\n(.*?)^\}", text, re.M | re.S):
             found |= {f"{message}.{field}" for field in re.findall(r"(\w+) = \d+[;\s\[]", body)}
     found |= {name.split(".")[-1] for name in re.findall(r'"([\w.]+)"', read("server/metrics/metrics.h").split("kRpcNames")[1].split(");")[0])}
-    guide = read("docs/operating.md")
+    guide = read("docs/settings.md") + read("docs/metrics.md")
     for cell, rest in re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| (.*) \|$", guide, re.M):
         found |= set(re.findall(r"`(\w+)`", cell))
         for labels in re.findall(r"\bby ((?:`\w+`(?:, | and )?)+)", rest):

@@ -137,7 +137,7 @@ class FillMaskOptions(TypedDict, total=False):
 
 
 class ModelSettings(TypedDict, total=False):
-    """Settings of ``AdminClient.load_model``, as of a configured model (docs/operating.md)."""
+    """Settings of ``AdminClient.load_model``, as of a configured model (docs/settings.md)."""
 
     dtype: ComputeDType | None
     weights: DType | None

@@ -1,4 +1,4 @@
-// The settings that docs/operating.md lists are those that there are, with their defaults and what
+// The settings that docs/settings.md lists are those that there are, with their defaults and what
 // they may be.
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ std::vector<std::string> Cells(const std::string& line) {
 
 // By name, the rows of the table that begins with `header`.
 std::map<std::string, Row> Documented(const std::string& header) {
-  std::ifstream file(BEAMLINE_SOURCE_DIR "/docs/operating.md");
+  std::ifstream file(BEAMLINE_SOURCE_DIR "/docs/settings.md");
   std::string line;
   while (std::getline(file, line) && line != header) {
   }
