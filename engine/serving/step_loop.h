@@ -158,7 +158,7 @@ class StepLoop {
   }
 
   // Who would sleep carries out what is posted instead, until a job comes; and so does who computes
-  // so little that the time goes to answers, not to steps (docs/decisions/0022).
+  // so little that the time goes to answers, not to steps (docs/decisions/0086).
   void CarryOut(bool would_sleep, WorkBatch& posted) {
     const auto answers_take = kAnswerTime * static_cast<int64_t>(posted.num_brief());
     if (posted.num_brief() > 0 && Clock::now() - received_at_ < answers_take) {
