@@ -36,12 +36,12 @@ int32_t LeastNewTokens(const ResolvedDecoding& decoding) {
 
 }  // namespace
 
-int64_t LeastAnswerBytes(const EncodeJob& job, int32_t model_dimensions) {
+int64_t LeastAnswerBytes(const EncodeJob& job, bool per_token, int32_t dimensions) {
   int64_t vectors = 0;
   for (const TokenIds& ids : job.inputs) {
-    vectors += job.per_token ? static_cast<int64_t>(ids.size()) : 1;
+    vectors += per_token ? static_cast<int64_t>(ids.size()) : 1;
   }
-  return vectors * (job.dimensions > 0 ? job.dimensions : model_dimensions) * kFloatBytes;
+  return vectors * dimensions * kFloatBytes;
 }
 
 int64_t LeastAnswerBytes(const EncodeJob& job, int32_t top, int32_t num_labels) {

@@ -16,8 +16,8 @@
 
 namespace beamline {
 
-// `model_dimensions`: of an embedding that the request does not shorten.
-int64_t LeastAnswerBytes(const EncodeJob& job, int32_t model_dimensions);
+// Of vectors of so many dimensions, one of each input or, with per_token, of each token.
+int64_t LeastAnswerBytes(const EncodeJob& job, bool per_token, int32_t dimensions);
 
 // Of a classifier's answer with the best `top` of `num_labels` classes, or so many of its inputs
 // where each has one class.

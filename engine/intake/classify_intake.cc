@@ -5,6 +5,7 @@
 #include "base/field_error.h"
 #include "base/status.h"
 #include "engine/decoding/option_checks.h"
+#include "engine/encoding/encoding.h"
 #include "engine/intake/answer_size.h"
 #include "engine/intake/encode_cost.h"
 #include "engine/intake/new_job.h"
@@ -77,9 +78,11 @@ std::unique_ptr<EncodeJob> ClassifyIntake::Start(Acceptance acceptance,
                                                  std::shared_ptr<EncodeSink> sink) const {
   const ClassifyDefaults& defaults = model_->description.classifying;
   auto job = NewJob<EncodeJob>(request_, std::move(acceptance), std::move(sink));
-  job->pooling = model_->description.spec.classifier->pooling;
-  job->function = request_.function.value_or(request_.query.has_value() ? defaults.rank_function
-                                                                        : defaults.function);
+  const ScoreFunction function = request_.function.value_or(
+      request_.query.has_value() ? defaults.rank_function : defaults.function);
+  const Pooling pooling = model_->description.spec.classifier->pooling;
+  job->encoding =
+      ClassEncoding(std::make_unique<PooledRows>(RowReader::Mode{.pooling = pooling}), function);
   return job;
 }
 

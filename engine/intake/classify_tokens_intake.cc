@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "engine/decoding/option_checks.h"
+#include "engine/encoding/encoding.h"
 #include "engine/intake/encode_cost.h"
 #include "engine/intake/new_job.h"
 #include "engine/intake/prompts.h"
@@ -35,8 +36,8 @@ size_t ClassifyTokensIntake::text_bytes() const {
 std::unique_ptr<EncodeJob> ClassifyTokensIntake::Start(Acceptance acceptance,
                                                        std::shared_ptr<EncodeSink> sink) const {
   auto job = NewJob<EncodeJob>(request_, std::move(acceptance), std::move(sink));
-  job->per_token = true;
-  job->function = ScoreFunction::kSoftmax;
+  job->encoding =
+      ClassEncoding(std::make_unique<TokenRows>(/*normalize=*/false), ScoreFunction::kSoftmax);
   return job;
 }
 

@@ -74,19 +74,43 @@ size_t EncodeIntake::text_bytes() const { return TextBytes(request_.inputs); }
 
 std::unique_ptr<EncodeJob> EncodeIntake::Start(Acceptance acceptance,
                                                std::shared_ptr<EncodeSink> sink) const {
-  const EncodingDefaults& defaults = model_->description.encoding;
   auto job = NewJob<EncodeJob>(request_, std::move(acceptance), std::move(sink));
-  job->pooling = request_.pooling.value_or(defaults.pooling);
-  job->per_token = request_.per_token;
-  job->normalize = request_.normalize.value_or(defaults.normalize);
-  job->dimensions = request_.dimensions.value_or(0);
-  job->renormalize = job->normalize;
-  if (!request_.dimensions.has_value() && !request_.per_token) {
-    // The model's own truncation comes behind its normalising: only a client asks for another.
-    job->dimensions = defaults.dimensions;
-    job->renormalize = request_.normalize.value_or(false);
-  }
+  job->encoding = MakeEncoding();
   return job;
+}
+
+std::optional<int32_t> EncodeIntake::Dimensions() const {
+  if (request_.dimensions.has_value()) return request_.dimensions;
+  const int32_t of_model = model_->description.encoding.dimensions;
+  if (request_.per_token || of_model == 0) return std::nullopt;
+  return of_model;
+}
+
+Encoding EncodeIntake::MakeEncoding() const {
+  const EncodingDefaults& defaults = model_->description.encoding;
+  const bool normalize = request_.normalize.value_or(defaults.normalize);
+  Encoding encoding;
+  VectorAnswers::Finishers finishers;
+  if (request_.per_token) {
+    encoding.reader = std::make_unique<TokenRows>(normalize);
+  } else {
+    const Pooling pooling = request_.pooling.value_or(defaults.pooling);
+    const bool has_dense = !defaults.dense.empty();
+    encoding.reader =
+        std::make_unique<PooledRows>(RowReader::Mode{pooling, normalize && !has_dense});
+    if (has_dense) {
+      encoding.head = HeadKind::kDense;
+      if (normalize) finishers.push_back(std::make_unique<UnitLength>());
+    }
+  }
+  if (const auto dimensions = Dimensions(); dimensions.has_value()) {
+    // The model's own truncation comes after its normalising: only a client asks for another.
+    const bool again =
+        request_.dimensions.has_value() ? normalize : request_.normalize.value_or(false);
+    finishers.push_back(std::make_unique<FirstDimensions>(*dimensions, again));
+  }
+  encoding.answers = std::make_unique<VectorAnswers>(std::move(finishers));
+  return encoding;
 }
 
 absl::Status EncodeIntake::Complete(EncodeJob& job) {
@@ -107,7 +131,8 @@ absl::Status EncodeIntake::Complete(EncodeJob& job) {
     job.inputs.push_back(std::move(ids));
   }
   SetCost(job, *model_);
-  const int64_t answer_bytes = LeastAnswerBytes(job, model_->info.embedding_dimensions);
+  const int64_t answer_bytes = LeastAnswerBytes(
+      job, request_.per_token, Dimensions().value_or(model_->info.embedding_dimensions));
   BEAMLINE_RETURN_IF_ERROR(CheckAnswerSize(answer_bytes, request_.max_answer_bytes));
   if (request_.on_answer_bytes) request_.on_answer_bytes(answer_bytes);
   return absl::OkStatus();

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "engine/api/request.h"
+#include "engine/encoding/encoding.h"
 #include "engine/loading/loaded_model.h"
 #include "engine/scheduling/encode_job.h"
 
@@ -29,6 +32,10 @@ class EncodeIntake {
  private:
   EncodeIntake(EncodeRequest&& request, const ModelFacts& model)
       : request_(std::move(request)), model_(&model) {}
+
+  // Of the answer's vectors; nullopt: as many as the model computes.
+  std::optional<int32_t> Dimensions() const;
+  Encoding MakeEncoding() const;
 
   EncodeRequest request_;
   const ModelFacts* model_;

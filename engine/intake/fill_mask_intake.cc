@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "engine/decoding/option_checks.h"
+#include "engine/encoding/encoding.h"
 #include "engine/intake/encode_cost.h"
 #include "engine/intake/new_job.h"
 #include "engine/intake/prompts.h"
@@ -58,25 +59,25 @@ size_t FillMaskIntake::text_bytes() const {
 
 std::unique_ptr<EncodeJob> FillMaskIntake::Start(Acceptance acceptance,
                                                  std::shared_ptr<EncodeSink> sink) const {
-  auto job = NewJob<EncodeJob>(request_, std::move(acceptance), std::move(sink));
-  job->top_k = request_.top_k;
-  return job;
+  return NewJob<EncodeJob>(request_, std::move(acceptance), std::move(sink));
 }
 
 absl::Status FillMaskIntake::Complete(EncodeJob& job) {
+  TokenIds targets;
   for (size_t i = 0; i < request_.targets.size(); ++i) {
     BEAMLINE_ASSIGN_OR_RETURN(
         const int32_t id, TargetId(fmt::format("targets[{}]", i), request_.targets[i], *model_));
-    job.targets.push_back(id);
+    targets.push_back(id);
   }
-  std::ranges::sort(job.targets);
-  job.targets.erase(std::unique(job.targets.begin(), job.targets.end()), job.targets.end());
+  std::ranges::sort(targets);
+  targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
+  std::vector<std::vector<int32_t>> positions;  // of each input's masks
   for (size_t i = 0; i < request_.inputs.size(); ++i) {
     const std::string field = fmt::format("inputs[{}]", i);
     BEAMLINE_ASSIGN_OR_RETURN(std::vector<InputToken> tokens,
                               TokenizeText(field, request_.inputs[i], request_.truncate, *model_));
     TokenIds& ids = job.inputs.emplace_back();
-    std::vector<int32_t>& masks = job.masks.emplace_back();
+    std::vector<int32_t>& masks = positions.emplace_back();
     for (const InputToken& token : tokens) {
       if (token.id == model_->tokenizer->mask_id()) {
         masks.push_back(static_cast<int32_t>(ids.size()));
@@ -91,6 +92,9 @@ absl::Status FillMaskIntake::Complete(EncodeJob& job) {
     }
     job.tokens.push_back(std::move(tokens));
   }
+  job.encoding.reader = std::make_unique<MaskedRows>(positions);
+  job.encoding.answers =
+      std::make_unique<MaskAnswers>(std::move(positions), request_.top_k, std::move(targets));
   SetCost(job, *model_);
   return absl::OkStatus();
 }

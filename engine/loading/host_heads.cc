@@ -23,15 +23,16 @@ absl::Status LoadHostHeads(const Checkpoint& checkpoint, const LoadContext& cont
   const auto host = [&] { return MakeCpuBackend({.num_threads = num_threads}); };
   if (spec.classifier.has_value()) {
     BEAMLINE_ASSIGN_OR_RETURN(
-        model.classifier,
+        model.heads.classifier,
         ClassifierHead::Create(*spec.classifier, spec.encoder->hidden_size, checkpoint, host()));
   }
   const std::vector<DenseSpec>& dense = model.description.encoding.dense;
   if (!dense.empty() && !spec.classifier.has_value()) {
-    BEAMLINE_ASSIGN_OR_RETURN(model.dense, DenseHead::Create(dense, checkpoint.path(), host()));
+    BEAMLINE_ASSIGN_OR_RETURN(model.heads.dense,
+                              DenseHead::Create(dense, checkpoint.path(), host()));
   }
   if (FillsMasks(model)) {
-    BEAMLINE_ASSIGN_OR_RETURN(model.mask_head,
+    BEAMLINE_ASSIGN_OR_RETURN(model.heads.mask,
                               MaskHead::Create(*spec.mask_head, *spec.encoder, checkpoint,
                                                MaskHeadTypes(model.types), host()));
   }

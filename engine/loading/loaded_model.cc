@@ -117,23 +117,23 @@ ModelInfo Describe(const LoadedModel& model) {
   info.cache_dtype = model.backend->CacheDType(model.types.precision);
   info.num_parameters = model.transformer->num_parameters();
   info.weight_bytes = model.transformer->weight_bytes();
-  if (model.classifier != nullptr) {
-    info.num_parameters += model.classifier->num_parameters();
-    info.weight_bytes += model.classifier->weight_bytes();
+  if (model.heads.classifier != nullptr) {
+    info.num_parameters += model.heads.classifier->num_parameters();
+    info.weight_bytes += model.heads.classifier->weight_bytes();
     info.labels = model.description.classifying.labels;
     info.reranks = !spec.classifier->per_token && info.labels.size() == 1;
   }
-  if (model.mask_head != nullptr) {
-    info.num_parameters += model.mask_head->num_parameters();
+  if (model.heads.mask != nullptr) {
+    info.num_parameters += model.heads.mask->num_parameters();
     if (spec.mask_head->output.weights.front() == spec.encoder->token_table) {  // counted before
       info.num_parameters -= int64_t{spec.encoder->vocab_size} * spec.encoder->embedding_size();
     }
-    info.weight_bytes += model.mask_head->weight_bytes();
+    info.weight_bytes += model.heads.mask->weight_bytes();
     info.mask_token = model.tokenizer->TokenText(*model.tokenizer->mask_id());
   }
-  if (model.dense != nullptr) {
-    info.num_parameters += model.dense->num_parameters();
-    info.weight_bytes += model.dense->weight_bytes();
+  if (model.heads.dense != nullptr) {
+    info.num_parameters += model.heads.dense->num_parameters();
+    info.weight_bytes += model.heads.dense->weight_bytes();
   }
   info.cache_blocks = model.limits.num_blocks;
   info.cache_bytes = model.memory.cache;
@@ -146,7 +146,7 @@ ModelInfo Describe(const LoadedModel& model) {
   if (spec.decoder.has_value()) {
     info.num_decoder_layers = spec.decoder->num_layers;
     info.max_total_tokens = spec.decoder->max_positions;
-  } else if (model.classifier == nullptr) {
+  } else if (model.heads.classifier == nullptr) {
     const EncodingDefaults& encoding = model.description.encoding;
     info.embedding_dimensions = encoding.dimensions > 0
                                     ? encoding.dimensions

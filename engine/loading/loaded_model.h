@@ -12,16 +12,14 @@
 #include "engine/chat/chat_templates.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/decoding/speculation.h"
+#include "engine/encoding/model_heads.h"
 #include "engine/loading/load_progress.h"
 #include "engine/loading/make_backend.h"
 #include "engine/loading/memory_plan.h"
 #include "engine/loading/rerank_prompt.h"
 #include "engine/models/models.h"
 #include "engine/text/tokenizer.h"
-#include "engine/transformer/classifier_head.h"
-#include "engine/transformer/dense_head.h"
 #include "engine/transformer/long_input.h"
-#include "engine/transformer/mask_head.h"
 #include "engine/transformer/model_types.h"
 #include "engine/transformer/transformer.h"
 #include "kernels/backend.h"
@@ -82,9 +80,7 @@ struct ModelFacts {
 struct LoadedModel : ModelFacts {
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Transformer> transformer;
-  std::unique_ptr<ClassifierHead> classifier;  // where the spec has one
-  std::unique_ptr<DenseHead> dense;            // where the folder has such modules
-  std::unique_ptr<MaskHead> mask_head;         // where the spec has one and the tokenizer a mask
+  ModelHeads heads;
   bool on_gpu = false;
   int num_processes = 1;  // that have about as much of `memory` each
   // Where the threads that compute it belong; empty: anywhere.

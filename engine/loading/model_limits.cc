@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "base/status.h"
+#include "engine/encoding/mask_head.h"
 #include "engine/loading/cache_size.h"
 #include "engine/loading/host_heads.h"
 #include "engine/loading/make_limits.h"
 #include "engine/scheduling/encode_step_builder.h"
-#include "engine/transformer/mask_head.h"
 #include "fmt/format.h"
 
 namespace beamline {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/api/request.h"
+#include "engine/encoding/encoding.h"
 #include "engine/scheduling/job.h"
 
 namespace beamline {
@@ -16,25 +17,14 @@ struct EncodeJob : Job<EncodeSink, EncodeResult> {
   std::vector<TokenIds> inputs;
   std::vector<TokenIds> type_ids;  // as inputs, where one of them has types; else empty
   std::vector<std::vector<InputToken>> tokens;  // as inputs, where the answer has them; else empty
-  // Of a classifier, whose vectors are the scores of its classes: what its logits become.
-  ScoreFunction function = ScoreFunction::kNone;
-  // Of each input the places of the tokens to be filled in; empty: vectors are the answer.
-  std::vector<std::vector<int32_t>> masks;
-  int32_t top_k = 0;  // of each of them
-  TokenIds targets;   // the only ids for them, ascending; empty: all
-  Pooling pooling = Pooling::kMean;
-  bool per_token = false;
-  bool normalize = false;
-  int32_t dimensions = 0;    // of the answer; 0: all
-  bool renormalize = false;  // what is left of a vector with `dimensions`
+  Encoding encoding;  // what is made of them; complete when the job is given to a replica
 
   int64_t computed_tokens = 0;
   // Inputs handed to a batch, or begun in pieces, so far, in order; and those that are computed,
   // of which one in pieces may come later than those after it.
   size_t num_started = 0;
   size_t num_computed = 0;
-  std::vector<Embedding> embeddings;            // as many as inputs
-  std::vector<std::vector<FilledMask>> filled;  // likewise, of masks
+  std::vector<Embedding> embeddings;  // as many as inputs
 
   // Answers with the embeddings.
   void Finish(Clock::time_point now) {
@@ -44,7 +34,7 @@ struct EncodeJob : Job<EncodeSink, EncodeResult> {
     }
     result.embeddings = std::move(embeddings);
     result.tokens = std::move(tokens);
-    result.masks = std::move(filled);
+    if (encoding.answers != nullptr) result.masks = encoding.answers->TakeMasks();
     result.timing.queue = queue_time;
     result.timing.expected_queue = expected_queue;
     result.timing.total = now - rank.arrival;

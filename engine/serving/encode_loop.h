@@ -1,7 +1,7 @@
-// The step loop of an encoder, of a classifier's and of one that fills masks, too: work-conserving
-// batches by token budget, no timers. What has arrived when a step ends makes the next batch, by
-// priority, fair share and arrival; an input is never padded, and not split unless it is longer
-// than a step: then steps of it alone take turns with those of all others
+// The step loop of a model that encodes: work-conserving batches by token budget, no timers. What
+// is made of the hidden states, each job says (engine/encoding). What has arrived when a step ends
+// makes the next batch, by priority, fair share and arrival; an input is never padded, and not
+// split unless it is longer than a step: then steps of it alone take turns with those of all others
 // (docs/decisions/0063-long-inputs-in-pieces.md). A host's steps are short while several clients
 // ask, so that one's many inputs do not delay another's few (docs/decisions/0053-short-steps.md).
 #pragma once
@@ -16,6 +16,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/encoding/finish_step.h"
 #include "engine/scheduling/encode_job.h"
 #include "engine/scheduling/encode_step_builder.h"
 #include "engine/scheduling/job_list.h"
@@ -30,11 +31,12 @@ namespace beamline {
 // max_input_tokens where that is more.
 class EncodeLoop : public StepLoop<EncodeJob> {
  public:
-  EncodeLoop(const StepLimits& limits, const LoopContext& context)
+  // `heads` outlive the loop.
+  EncodeLoop(const StepLimits& limits, const ModelHeads& heads, const LoopContext& context)
       : StepLoop(context),
         builder_(limits),
+        finish_(context.transformer, context.backend, heads, limits.max_sequences),
         most_tokens_(limits.max_batch_tokens),
-        most_rows_(limits.max_sequences),
         has_short_steps_(!context.backend.Records() && context.transformer.ranked() == nullptr) {}
 
   // Runs until the inbox is closed; jobs still there get CANCELLED. When the device fails, closes
@@ -54,11 +56,6 @@ class EncodeLoop : public StepLoop<EncodeJob> {
   // Between two batches of what another thread waits for in the meantime.
   static constexpr int kMostStepsInPlace = 8;
 
-  // The last hidden states of a batch, and where its inputs begin and end.
-  struct EncodedRows {
-    Tensor hidden;
-    std::span<const int32_t> offsets;
-  };
   // The input that is computed in pieces.
   struct LongJob {
     EncodeSlice slice;
@@ -80,23 +77,8 @@ class EncodeLoop : public StepLoop<EncodeJob> {
   int64_t StepTokens(Clock::time_point now);
   // Of an input that is not long.
   int64_t MostWhole();
-  // Gives the inputs of the slices their answers.
-  absl::Status Read(const EncodedRows& rows, std::span<const EncodeSlice> slices);
-  // The vectors of adjacent slices that are pooled alike, one after the other: each call and each
-  // transfer waits for the device, so there are as few as can be.
-  absl::Status Pool(const EncodedRows& rows, std::span<const EncodeSlice> slices,
-                    std::vector<float>& vectors);
-  // Whether a text's vector is what Dense modules make of its pooled one.
-  bool PassesDense(const EncodeJob& job) const;
-  // Those of adjacent runs of rows, which begin and end at `bounds`.
-  absl::Status PoolRows(const Tensor& hidden, std::span<const int32_t> bounds, Pooling pooling,
-                        bool normalize, std::vector<float>& vectors);
-  // Gives the masks of a slice's inputs what may stand there. Only their own rows are read by the
-  // head. A job whose logits are not finite fails.
-  absl::Status FillMasks(const EncodedRows& encoded, const EncodeSlice& slice);
-  // Gives every input of a slice its vectors, which begin at `values`, and returns where the next
-  // slice's begin. A job whose values are not finite fails.
-  const float* Take(const EncodeSlice& slice, int32_t dimensions, const float* values);
+  // Makes the answers of the slices' inputs. A job whose numbers are not finite fails.
+  absl::Status MakeAnswers(const EncodedRows& rows, std::span<const EncodeSlice> slices);
   void FinishCompleteJobs(Clock::time_point now);
   // So many more tokens and inputs of a job are computed; answers it when that is all.
   void CountComputed(EncodeJob& job, int64_t num_tokens, size_t num_inputs, Clock::time_point now);
@@ -108,19 +90,15 @@ class EncodeLoop : public StepLoop<EncodeJob> {
 
   JobList<EncodeJob> jobs_;
   EncodeStepBuilder builder_;
+  FinishStep finish_;
   std::optional<LongJob> long_;
   bool long_is_next_ = false;  // the last step was a batch's
   StepRate long_rate_;         // of slices, for each of TokensOfSlice
   const int32_t most_tokens_;  // of a step
-  const int32_t most_rows_;    // that the transformer pools in one call
   // Of the host alone: a GPU's steps are short, and ranks wait for each other in each.
   const bool has_short_steps_;
   RecentClients clients_;
-  // Of one call of Pool; kept for their memory, as long as that is little.
-  static constexpr size_t kMostKept = 1 << 16;
-  std::vector<int32_t> bounds_;
-  std::vector<float> vectors_;
-  EncoderBatch pooled_;
+  std::vector<JobPart> parts_;  // of one call of MakeAnswers; kept for its memory
 };
 
 }  // namespace beamline

@@ -14,13 +14,6 @@ bool AreFinite(std::span<const RowResult> rows) {
                      [](const RowResult& row) { return std::isfinite(row.log_normalizer); });
 }
 
-bool AreFinite(std::span<const float> values) {
-  // Without a branch on each: x - x is 0, or NaN when x is not finite.
-  float sum = 0.0f;
-  for (const float value : values) sum += value - value;
-  return sum == 0.0f;
-}
-
 absl::Status NotFiniteError(const std::string& model, DType dtype) {
   const char* const reason =
       dtype == DType::kFloat16

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "engine/decoding/group_decoder.h"
+#include "engine/encoding/finite.h"
 #include "kernels/tensor.h"
 
 namespace beamline {
@@ -14,7 +15,6 @@ namespace beamline {
 // Whether every row's logits are a distribution. The sum of their exponentials is finite then and
 // only then: NaN and +infinity among the logits reach it, and -infinity is no sum of any.
 bool AreFinite(std::span<const RowResult> rows);
-bool AreFinite(std::span<const float> values);
 
 // INTERNAL, with a message that the client is told: that the model's numbers left the range of
 // `dtype`, which it computes in, and which types hold more.

@@ -25,12 +25,9 @@ Replica::Replica(std::unique_ptr<LoadedModel> model, EngineObserver* observer)
                                *model_->backend,
                                stats_,
                                fault_,
-                               observer,
-                               model_->classifier.get(),
-                               model_->mask_head.get(),
-                               model_->dense.get()};
+                               observer};
   if (!Generates(model_->info.task)) {
-    encode_.emplace(model_->limits, context);
+    encode_.emplace(model_->limits, model_->heads, context);
     thread_ = std::thread([this] { Compute(*encode_); });
   } else {
     generate_.emplace(model_->limits, model_->options.prefix_cache,

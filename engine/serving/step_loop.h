@@ -19,9 +19,6 @@
 #include "engine/serving/inbox.h"
 #include "engine/serving/replica_fault.h"
 #include "engine/serving/replica_stats.h"
-#include "engine/transformer/classifier_head.h"
-#include "engine/transformer/dense_head.h"
-#include "engine/transformer/mask_head.h"
 #include "engine/transformer/transformer.h"
 #include "kernels/cpu/return_pages.h"
 #include "kernels/cpu/spin.h"
@@ -37,9 +34,6 @@ struct LoopContext {
   ReplicaStats& stats;
   ReplicaFault& fault;
   EngineObserver* observer = nullptr;
-  ClassifierHead* classifier = nullptr;  // null: what the transformer computes is the answer
-  MaskHead* mask_head = nullptr;         // null: no job has masks
-  DenseHead* dense = nullptr;            // null: a text's pooled vector is its embedding
 };
 
 // Everything but the inbox belongs to the thread that runs the loop.

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "fmt/format.h"
 #include "tests/engine/intake/complete_job.h"
@@ -23,6 +24,20 @@ absl::StatusOr<std::unique_ptr<EncodeJob>> Complete(ClassifyRequest request, con
   return CompleteJob<ClassifyIntake>(request, nullptr);
 }
 
+using Scores = std::vector<float>;
+
+// Of one text, whose classes have these logits.
+Scores FinishedScores(const Encoding& encoding, Scores logits) {
+  const int32_t num_rows[] = {1};
+  std::vector<Embedding> inputs(1);
+  FinishedRows rows;
+  rows.values = logits;
+  rows.width = static_cast<int32_t>(logits.size());
+  rows.num_rows = num_rows;
+  EXPECT_TRUE(encoding.answers->Make(rows, ModelHeads(), inputs).value());
+  return inputs[0].values;
+}
+
 std::string Error(const ClassifyRequest& request, const char* model = kLabels) {
   return std::string(Complete(request, model).status().message());
 }
@@ -32,8 +47,8 @@ TEST(ClassifyIntake, APairHasTheTemplateAndTheTypesOfTheTokenizer) {
   request.inputs = {TokenIds{2, 9, 3}, TextPair{"fox", "the"}};
   const auto job = Complete(request, kLabels);
   ASSERT_TRUE(job.ok()) << job.status();
-  EXPECT_EQ((*job)->pooling, Pooling::kCls);
-  EXPECT_FALSE((*job)->normalize);
+  EXPECT_EQ((*job)->encoding.reader->mode(), (RowReader::Mode{Pooling::kCls, false}));
+  EXPECT_EQ((*job)->encoding.head, HeadKind::kClassifier);
   EXPECT_EQ((*job)->inputs[0], (TokenIds{2, 9, 3}));
   const TokenIds pair = (*job)->inputs[1];
   EXPECT_EQ(pair.front(), 2);
@@ -54,7 +69,7 @@ TEST(ClassifyIntake, PaddingAtTheEndOfADecodersTextIsDropped) {
   request.inputs = {TokenIds{9, 0, 8, 0, 0}, TokenIds{0, 0, 0}};
   const auto job = Complete(request, kDecoder);
   ASSERT_TRUE(job.ok()) << job.status();
-  EXPECT_EQ((*job)->pooling, Pooling::kLast);
+  EXPECT_EQ((*job)->encoding.reader->mode().pooling, Pooling::kLast);
   EXPECT_EQ((*job)->inputs, (std::vector<TokenIds>{{9, 0, 8}, {0}}));
   EXPECT_EQ((*job)->cost, 4);
 }
@@ -83,16 +98,24 @@ TEST(ClassifyIntake, InputsBehindAPairHaveTypesToo) {
   EXPECT_TRUE((*Complete(request, kRoberta))->type_ids.empty());
 }
 
+// By what it makes of two logits.
+ScoreFunction FunctionOf(const ClassifyRequest& request, const char* model) {
+  const auto job = Complete(request, model);
+  const Scores scores = FinishedScores((*job)->encoding, {0, 9});
+  if (scores == Scores{0, 9}) return ScoreFunction::kNone;
+  return scores[0] == 0.5f ? ScoreFunction::kSigmoid : ScoreFunction::kSoftmax;
+}
+
 TEST(ClassifyIntake, TheFunctionIsTheRequestsElseTheModels) {
   ClassifyRequest request;
   request.inputs = {"a"};
-  EXPECT_EQ((*Complete(request, kLabels))->function, ScoreFunction::kSigmoid);  // multi-label
-  EXPECT_EQ((*Complete(request, kRoberta))->function, ScoreFunction::kSoftmax);
-  EXPECT_EQ((*Complete(request, kRank))->function, ScoreFunction::kSigmoid);
+  EXPECT_EQ(FunctionOf(request, kLabels), ScoreFunction::kSigmoid);  // multi-label
+  EXPECT_EQ(FunctionOf(request, kRoberta), ScoreFunction::kSoftmax);
+  EXPECT_EQ(FunctionOf(request, kRank), ScoreFunction::kSigmoid);
   request.query = "b";
-  EXPECT_EQ((*Complete(request, kRank))->function, ScoreFunction::kNone);  // its own Identity
+  EXPECT_EQ(FunctionOf(request, kRank), ScoreFunction::kNone);  // its own Identity
   request.function = ScoreFunction::kSoftmax;
-  EXPECT_EQ((*Complete(request, kRank))->function, ScoreFunction::kSoftmax);
+  EXPECT_EQ(FunctionOf(request, kRank), ScoreFunction::kSoftmax);
 }
 
 TEST(ClassifyIntake, EachTextOfALongPairIsCut) {

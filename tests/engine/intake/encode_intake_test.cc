@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "fmt/format.h"
 #include "tests/engine/intake/complete_job.h"
@@ -19,6 +20,26 @@ absl::StatusOr<std::unique_ptr<EncodeJob>> Complete(EncodeRequest request) {
   return CompleteJob<EncodeIntake>(request, nullptr);
 }
 
+// That are read of the first input.
+size_t NumRows(const EncodeJob& job) {
+  RowSpans spans;
+  job.encoding.reader->AddRows(0, 0, static_cast<int32_t>(job.inputs[0].size()), spans);
+  return spans.read().size();
+}
+
+// The answer's vector of one that was read.
+std::vector<float> Finished(const EncodeJob& job, const std::vector<float>& row) {
+  const int32_t num_rows[] = {1};
+  std::vector<Embedding> inputs(1);
+  FinishedRows rows;
+  rows.values = row;
+  rows.width = static_cast<int32_t>(row.size());
+  rows.num_rows = num_rows;
+  EXPECT_TRUE(job.encoding.answers->Make(rows, ModelHeads(), inputs).value());
+  EXPECT_EQ(inputs[0].dimensions, static_cast<int32_t>(inputs[0].values.size()));
+  return inputs[0].values;
+}
+
 TEST(EncodeIntake, TakesTheModelsSettingsOrTheRequests) {
   EncodeRequest request;
   request.inputs = {TokenIds{2, 9, 3}, "a text editor"};
@@ -28,25 +49,30 @@ TEST(EncodeIntake, TakesTheModelsSettingsOrTheRequests) {
   EXPECT_EQ((*job)->inputs.size(), 2u);
   EXPECT_EQ((*job)->embeddings.size(), 2u);
   EXPECT_EQ((*job)->cost, static_cast<int64_t>(3 + (*job)->inputs[1].size()));
-  EXPECT_EQ((*job)->pooling, Pooling::kMean);
-  EXPECT_TRUE((*job)->normalize);  // the folder's modules.json says so
-  EXPECT_FALSE((*job)->per_token);
-  EXPECT_EQ((*job)->dimensions, 0);
+  // The folder's modules.json says so.
+  EXPECT_EQ((*job)->encoding.reader->mode(), (RowReader::Mode{Pooling::kMean, true}));
+  EXPECT_EQ((*job)->encoding.head, HeadKind::kNone);
+  EXPECT_EQ(NumRows(**job), 1u);
+  EXPECT_EQ(Finished(**job, {3, 4, 12}), (std::vector<float>{3, 4, 12}));
   request.pooling = Pooling::kCls;
   request.normalize = false;
-  request.per_token = true;
-  request.dimensions = 16;
+  request.dimensions = 2;
   request.priority = 9;
   request.client = "me";
   job = Complete(request);
   ASSERT_TRUE(job.ok()) << job.status();
-  EXPECT_EQ((*job)->pooling, Pooling::kCls);
-  EXPECT_FALSE((*job)->normalize);
-  EXPECT_FALSE((*job)->renormalize);
-  EXPECT_TRUE((*job)->per_token);
-  EXPECT_EQ((*job)->dimensions, 16);
+  EXPECT_EQ((*job)->encoding.reader->mode(), (RowReader::Mode{Pooling::kCls, false}));
+  EXPECT_EQ(Finished(**job, {3, 4, 12}), (std::vector<float>{3, 4}));
   EXPECT_EQ((*job)->rank.priority, 9);
   EXPECT_EQ((*job)->client, "me");
+  request.normalize = true;  // what is left of a vector is a unit vector again
+  request.per_token = true;
+  job = Complete(request);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_TRUE((*job)->encoding.reader->mode().normalize);
+  EXPECT_EQ(NumRows(**job), 3u);
+  EXPECT_THAT(Finished(**job, {3, 4, 12}),
+              testing::ElementsAre(testing::FloatEq(0.6f), testing::FloatEq(0.8f)));
 }
 
 TEST(EncodeIntake, CutsIdsOnTheSideThatWasAskedFor) {

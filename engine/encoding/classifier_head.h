@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/encoding/row_head.h"
 #include "engine/transformer/spec.h"
 #include "engine/transformer/weights.h"
 #include "kernels/backend.h"
@@ -19,7 +20,7 @@ namespace beamline {
 // leaves float32 (PoolParams::output), which a GPU multiplies by no 16-bit weight, and one row for
 // each text, or a few products for each token, are so little that bringing it to the host, where
 // the scores have to go anyway, costs less than casting it there would.
-class ClassifierHead {
+class ClassifierHead final : public RowHead {
  public:
   // Reads and packs the tensors of `spec`. Errors name the tensor. `host` is of a CPU.
   static absl::StatusOr<std::unique_ptr<ClassifierHead>> Create(const ClassifierSpec& spec,
@@ -28,9 +29,9 @@ class ClassifierHead {
                                                                 std::unique_ptr<Backend> host);
 
   // The logits of `rows`, [num_rows, hidden_size]: [num_rows, num_labels].
-  absl::StatusOr<std::vector<float>> Compute(std::span<const float> rows);
+  absl::StatusOr<std::vector<float>> Compute(std::span<const float> rows) override;
 
-  int32_t num_labels() const { return spec_.num_labels; }
+  int32_t width() const override { return spec_.num_labels; }
   int64_t num_parameters() const { return weights_.num_parameters; }
   int64_t weight_bytes() const { return weights_.bytes; }
 

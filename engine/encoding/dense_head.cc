@@ -1,4 +1,4 @@
-#include "engine/transformer/dense_head.h"
+#include "engine/encoding/dense_head.h"
 
 #include <algorithm>
 #include <utility>
@@ -45,7 +45,7 @@ absl::StatusOr<Tensor> DenseHead::Rows(int32_t columns) {
 
 absl::StatusOr<std::vector<float>> DenseHead::Compute(std::span<const float> rows) {
   const auto in_size = static_cast<size_t>(modules_.front().spec.in_size);
-  const auto out_size = static_cast<size_t>(size());
+  const auto out_size = static_cast<size_t>(width());
   const size_t num_rows = rows.size() / in_size;
   std::vector<float> vectors(num_rows * out_size);
   for (size_t row = 0; row < num_rows; row += kMostRows) {

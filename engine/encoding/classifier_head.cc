@@ -1,4 +1,4 @@
-#include "engine/transformer/classifier_head.h"
+#include "engine/encoding/classifier_head.h"
 
 #include <algorithm>
 #include <utility>

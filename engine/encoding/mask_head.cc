@@ -1,4 +1,4 @@
-#include "engine/transformer/mask_head.h"
+#include "engine/encoding/mask_head.h"
 
 #include <algorithm>
 

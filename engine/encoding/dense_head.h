@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/checkpoint/checkpoint_path.h"
+#include "engine/encoding/row_head.h"
 #include "engine/transformer/spec.h"
 #include "engine/transformer/weights.h"
 #include "kernels/backend.h"
@@ -17,7 +18,7 @@
 namespace beamline {
 
 // Computes in float32 on a CPU's backend, as ClassifierHead does and for its reasons.
-class DenseHead {
+class DenseHead final : public RowHead {
  public:
   // Reads and packs the weights of `modules`, at least one, from their folders below `folder`.
   // Errors name the folder and the tensor. `host` is of a CPU.
@@ -26,10 +27,10 @@ class DenseHead {
                                                            std::unique_ptr<Backend> host);
 
   // Of `rows`, [num_rows, in_size of the first module], what the modules in turn make of them:
-  // [num_rows, size()].
-  absl::StatusOr<std::vector<float>> Compute(std::span<const float> rows);
+  // [num_rows, width()].
+  absl::StatusOr<std::vector<float>> Compute(std::span<const float> rows) override;
 
-  int32_t size() const { return modules_.back().spec.out_size; }
+  int32_t width() const override { return modules_.back().spec.out_size; }
   int64_t num_parameters() const { return weights_.num_parameters; }
   int64_t weight_bytes() const { return weights_.bytes; }
 
