@@ -8,7 +8,6 @@
 #include "kernels/cuda/products/float_rows_product.h"
 #include "kernels/cuda/products/row_parts_product.h"
 #include "kernels/cuda/products/stream_product.h"
-#include "kernels/cuda/products/stream_rows_product.h"
 #include "kernels/cuda/products/stream_tiles_product.h"
 #include "kernels/cuda/products/wgmma_product.h"
 #include "kernels/cuda/rows/row_ops.h"
@@ -73,13 +72,6 @@ bool IsForLt(const MatMulParams& params, const CudaWeight& weight) {
   const int64_t row_bytes = weight.row_stride() * static_cast<int64_t>(SizeOf(weight.dtype()));
   return SizeOf(weight.dtype()) == 2 && params.x.num_rows() > 1 &&
          weight.padded_rows() * row_bytes >= kLeastBytes && !params.gated && !HasInputNorm(params);
-}
-
-// For the fewest of those rows, which a kernel of our own reads faster.
-bool LaunchStreamOfRows(Device& device, const MatMulParams& params, const CudaWeight& weight) {
-  constexpr int64_t kMostRows = 4;
-  return device.has_wgmma() && !device.batch_invariant() && params.x.num_rows() <= kMostRows &&
-         IsForLt(params, weight) && StreamRowsProduct(device, params, weight);
 }
 
 // For rows that are more than those, and fewer than fill the GPU by cuBLASLt's tiles.
@@ -202,7 +194,6 @@ void Compute(Device& device, LtMatMul& lt, const MatMulParams& params) {
   if (!capped && LaunchStreamTiles(device, params, weight)) return;
   if (!capped && !IsForLt(params, weight) && LaunchSkinny(device, params, weight)) return;
   if (HasInputNorm(params)) return Compute(device, lt, LaunchNorm(device, params));
-  if (!capped && LaunchStreamOfRows(device, params, weight)) return;
   if (!capped && LaunchCluster(device, params, weight)) return;
 
   Tensor x = params.x;
