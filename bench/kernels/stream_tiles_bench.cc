@@ -15,6 +15,7 @@
 #include "fmt/format.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/products/matmul.h"
+#include "kernels/cuda/products/product_picker.h"
 #include "kernels/cuda/products/stream_tiles_product.h"
 
 namespace beamline {
@@ -142,26 +143,27 @@ class Run {
         return true;
       });
       chain("cuBLASLt, plain", product.Bytes(), [&](int i) { return Plain(weight(i), params); });
-      chain("few rows", product.Bytes(),
-            [&](int i) { return cuda::SkinnyTensorCoreProduct(device(), params, weight(i)); });
+      chain("few rows", product.Bytes(), [&](int i) {
+        cuda::SkinnyTensorCoreProduct(device(), params, weight(i));
+        return true;
+      });
       for (const auto& [split, way] : kSplits) {
         chain(std::string("stream, ") + way, product.Bytes(), [&, split = split](int i) {
-          return cuda::StreamTilesProduct(device(), params, weight(i), split);
+          return Stream(params, shape.in_features, cuda::kStreamStepOf16Bits, weight(i), split);
         });
       }
       for (const auto& [split, way] : kSplits) {
         chain(std::string("int4, ") + way, product.Bytes() / 4 * (1 + 1.0 / 16),
               [&, split = split](int i) {
-                return cuda::StreamTilesProduct(
-                    device(), params, product.smallest_weights[i % product.smallest_weights.size()],
-                    split);
+                return Stream(params, shape.in_features, cuda::kStreamStepOfInt4,
+                              product.smallest_weights[i % product.smallest_weights.size()], split);
               });
         for (const bool blocks : {false, true}) {
           chain(fmt::format("e4m3 {}, {}", blocks ? "blocks" : "rows", way), product.Bytes() / 2,
                 [&, split = split](int i) {
                   cuda::E4m3Matrix small = product.small_weights[i % product.small_weights.size()];
                   if (blocks) small.scales = product.block_scales;
-                  return cuda::StreamTilesProduct(device(), params, small, split);
+                  return Stream(params, shape.in_features, cuda::kStreamStepOfE4m3, small, split);
                 });
         }
       }
@@ -203,7 +205,8 @@ class Run {
             params.input_norm = {};
           }
           launched =
-              launched && cuda::StreamTilesProduct(device(), params, Product::Cuda(*params.weight));
+              launched && Stream(params, params.weight->in_features(), cuda::kStreamStepOf16Bits,
+                                 Product::Cuda(*params.weight), StreamSplit::kAsFits);
         }
         return launched;
       });
@@ -217,6 +220,15 @@ class Run {
       {{StreamSplit::kOne, "1"}, {StreamSplit::kTwo, "2"}, {StreamSplit::kFour, "4"}}};
 
   cuda::Device& device() { return backend_.device(); }
+
+  // False where it does not apply.
+  template <typename Weight>
+  bool Stream(const MatMulParams& params, int64_t in_features, int step_columns,
+              const Weight& weight, StreamSplit split) {
+    if (!cuda::FitsStreamTiles(params, in_features, step_columns, split)) return false;
+    cuda::StreamTilesProduct(device(), params, weight, split);
+    return true;
+  }
 
   bool Plain(const CudaWeight& weight, const MatMulParams& params) {
     cuda::LtProduct call;

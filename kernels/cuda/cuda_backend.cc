@@ -196,6 +196,7 @@ absl::StatusOr<std::unique_ptr<PackedWeight>> CudaBackend::PackWeight(
 void CudaBackend::SetLog(Log log) {
   log_ = std::move(log);
   logged_.clear();
+  logged_products_.clear();
 }
 
 void CudaBackend::Replay(uint64_t key, absl::FunctionRef<void()> work) {
@@ -215,13 +216,20 @@ template <typename Params>
 void CudaBackend::Launch(const Params& params) {
   cuda::Compute(*device_, params);
 }
+template <typename Params>
+void CudaBackend::LaunchProduct(const Params& params) {
+  if (params.x.num_rows() == 0) return;
+  const ProductChoice choice = ChooseProduct(*device_, params);
+  if (log_ && logged_products_.insert(choice.kind()).second) log_(choice.Describe());
+  cuda::Compute(*device_, *lt_, params, choice);
+}
 template <>
 void CudaBackend::Launch(const MatMulParams& params) {
-  cuda::Compute(*device_, *lt_, params);
+  LaunchProduct(params);
 }
 template <>
 void CudaBackend::Launch(const ProjectHeadsParams& params) {
-  cuda::Compute(*device_, *lt_, params);
+  LaunchProduct(params);
 }
 template <>
 void CudaBackend::Launch(const PoolParams& params) {

@@ -13,6 +13,7 @@
 #include "kernels/cuda/device/host_landing.h"
 #include "kernels/cuda/device/recorder.h"
 #include "kernels/cuda/epilogues/lt_matmul.h"
+#include "kernels/cuda/products/product_picker.h"
 #include "kernels/filled_copy.h"
 #include "kernels/host_visible.h"
 
@@ -64,6 +65,8 @@ class CudaBackend final : public Backend, public HostVisibleMemory, public Fille
   void Compute(const Operation& operation) override;
   template <typename Params>
   void Launch(const Params& params);
+  template <typename Params>
+  void LaunchProduct(const Params& params);
   // Whether `operation` is launched with held_, or waits itself.
   bool Joins(const Operation& operation);
   void LaunchHeld();
@@ -81,8 +84,9 @@ class CudaBackend final : public Backend, public HostVisibleMemory, public Fille
   bool holds_back_ = false;
   std::optional<AttentionParams> held_;
   Log log_;
-  absl::flat_hash_set<uint32_t>
-      logged_;  // AttentionChoice::kind() of those that log_ has been told
+  // The kinds of choices that log_ has been told.
+  absl::flat_hash_set<uint32_t> logged_;  // AttentionChoice::kind()
+  absl::flat_hash_set<ProductChoice::Kind> logged_products_;
 };
 
 }  // namespace beamline::cuda

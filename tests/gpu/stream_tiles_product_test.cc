@@ -57,7 +57,7 @@ class StreamTilesProductTest : public HopperTypedTest {
     return expected;
   }
 
-  // Compares multiply(params) with the float64 product of `values`. False: it refused.
+  // Compares multiply(params) with the float64 product of `values`.
   template <typename Multiply>
   void Check(const Shape& shape, const Variant& variant, const reference::Matrix& values,
              Multiply multiply) {
@@ -81,7 +81,7 @@ class StreamTilesProductTest : public HopperTypedTest {
     if (variant.biased) params.bias = bias.device_vector();
     if (variant.adds) params.residual = residual.tensor();
     params.y = y.tensor();
-    ASSERT_TRUE(multiply(params));
+    multiply(params);
     ASSERT_TRUE(backend().Synchronize().ok());
     // A gate multiplies what rounding costs.
     const double tolerance = (variant.gated ? 4 : 1) * Tolerance();
@@ -122,7 +122,7 @@ TEST_P(StreamTilesProductTest, EveryShapeAndEpilogue) {
     for (int i = 0; i < 3; ++i, number += 11) {
       const Variant variant = Variant::Number(number, shape);
       Check(shape, variant, weight.values, [&](const MatMulParams& params) {
-        return cuda::StreamTilesProduct(device(), params, CudaOf(weight), shape.split);
+        cuda::StreamTilesProduct(device(), params, CudaOf(weight), shape.split);
       });
     }
   }
@@ -134,7 +134,7 @@ TEST_P(StreamTilesProductTest, ARowThatIsNotANumberStaysAlone) {
     for (const int rows : {2, 5, 8}) {
       ExpectNaNInItsRowAlone(backend(), weight, dtype(), rows, random(),
                              [&](const MatMulParams& params, const cuda::CudaWeight& of) {
-                               return cuda::StreamTilesProduct(device(), params, of, split);
+                               cuda::StreamTilesProduct(device(), params, of, split);
                              });
     }
   }
@@ -152,7 +152,7 @@ TEST_P(StreamTilesProductTest, AChainHasTheBitsOfItsKernelsAlone) {
     const TypedArray x = TypedArray::Random(backend(), dtype(), kRows, kWidth, 1.0f, random());
     ExpectAChainOfTheSameBits(backend(), weights, x, hidden, Cases<int>({40}, {2})[0],
                               [&](const MatMulParams& params, const cuda::CudaWeight& weight) {
-                                return cuda::StreamTilesProduct(device(), params, weight, split);
+                                cuda::StreamTilesProduct(device(), params, weight, split);
                               });
   }
 }
@@ -201,7 +201,7 @@ TEST_P(StreamTilesProductTest, E4m3WithEveryScale) {
                                  kind == 2 ? scales.device() : scales.device_vector()};
       const Variant variant = Variant::Number(number, shape);
       Check(shape, variant, values, [&](const MatMulParams& params) {
-        return cuda::StreamTilesProduct(device(), params, weight, shape.split);
+        cuda::StreamTilesProduct(device(), params, weight, shape.split);
       });
     }
   }
@@ -241,32 +241,10 @@ TEST_P(StreamTilesProductTest, Int4WithScalesAndZeros) {
     for (int i = 0; i < 2; ++i, number += 11) {
       const Variant variant = Variant::Number(number, shape);
       Check(shape, variant, values, [&](const MatMulParams& params) {
-        return cuda::StreamTilesProduct(device(), params, weight, shape.split);
+        cuda::StreamTilesProduct(device(), params, weight, shape.split);
       });
     }
   }
-}
-
-TEST_P(StreamTilesProductTest, RefusesWhatItCannotRead) {
-  const RandomWeight weight = MakeRandomWeight(backend(), dtype(), 64, 64, random());
-  const RandomWeight odd = MakeRandomWeight(backend(), dtype(), 64, 72, random());
-  const auto launches = [&](int rows, const RandomWeight& of, int offset) {
-    const int columns = static_cast<int>(of.values.cols);
-    const TypedArray x = TypedArray::Random(backend(), dtype(), rows, columns + 8, 1.0f, random());
-    const TypedArray y = TypedArray::Poisoned(backend(), dtype(), rows, 64);
-    MatMulParams params;
-    params.x = x.device().Columns(offset, columns);
-    params.y = y.device();
-    const bool launched = cuda::StreamTilesProduct(device(), params, CudaOf(of));
-    EXPECT_EQ(std::isnan(y.Read()[0]), !launched);
-    return launched;
-  };
-  EXPECT_TRUE(launches(2, weight, 0));
-  EXPECT_TRUE(launches(8, weight, 8));
-  EXPECT_FALSE(launches(1, weight, 0));
-  EXPECT_FALSE(launches(9, weight, 0));
-  EXPECT_FALSE(launches(4, odd, 0));
-  EXPECT_FALSE(launches(4, weight, 1));
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ int64_t SharedBytes(const Args& args, int stages) {
 }
 
 template <int kRows, typename T, typename Output>
-bool Launch(Device& device, const Tensor& x, const CudaWeight& weight, const ClusterTiles& tiles,
+void Launch(Device& device, const Tensor& x, const CudaWeight& weight, const ClusterTiles& tiles,
             const Output& output) {
   const int split = tiles.split;
   Args args = {};
@@ -50,20 +50,19 @@ bool Launch(Device& device, const Tensor& x, const CudaWeight& weight, const Clu
   }
   const int64_t shared_bytes = SharedBytes<kRows>(args, args.stages);
   const auto most_bytes = static_cast<int64_t>(device.properties().sharedMemPerBlockOptin);
-  if (args.steps > kMostClusterSteps || shared_bytes > most_bytes) return false;
+  BEAMLINE_CHECK(args.steps <= kMostClusterSteps && shared_bytes <= most_bytes);
 
   const auto kernel = cluster_product::ClusterProductKernel<T, kRows, Output>;
   const Maps maps = {
       MakeMatrixMap(device, {x.data, x.num_rows(), weight.in_features(), x.row_stride, kRows}),
       MakeMatrixMap(device, {weight.data(), weight.padded_rows(), weight.in_features(),
                              weight.row_stride(), kFeatures})};
-  if (!device.ok()) return true;
+  if (!device.ok()) return;
   const dim3 grid(static_cast<unsigned>(split),
                   static_cast<unsigned>(CeilDiv(weight.out_features(), int64_t{kFeatures})),
                   static_cast<unsigned>(CeilDiv(args.num_rows, kRows)));
   LaunchInClusters(device, "a product of some rows", kernel, grid, cluster_product::kThreads,
                    shared_bytes, maps, args, output);
-  return true;
 }
 
 template <typename T>
@@ -77,41 +76,29 @@ ClusterMatMul<T> MakeOutput(const MatMulParams& params, const CudaWeight& /*weig
   return MakeClusterOutput<T>(params);
 }
 
-bool Suits(const MatMulParams& params) { return SuitsCluster(params); }
-bool Suits(const ProjectHeadsParams& params) {
-  return params.rotary == nullptr && params.head_dim % 2 == 0 && IsAlignedTo(params.bias, 4) &&
-         IsAlignedTo(params.query, 4) && IsAlignedTo(params.key, 4) && IsAlignedTo(params.value, 4);
-}
-
 template <typename Params>
-bool Multiply(Device& device, const Params& params, const CudaWeight& weight,
+void Multiply(Device& device, const Params& params, const CudaWeight& weight,
               const ClusterTiles& tiles) {
-  if (!IsAlignedTo(params.x, 16) || !Suits(params)) return false;
+  BEAMLINE_CHECK(tiles.rows == 32 || tiles.rows == 64);
   const auto launch = [&]<typename T>() {
     const auto output = MakeOutput<T>(params, weight);
-    switch (tiles.rows) {
-      case 32:
-        return Launch<32, T>(device, params.x, weight, tiles, output);
-      case 64:
-        return Launch<64, T>(device, params.x, weight, tiles, output);
-      default:
-        return false;
-    }
+    tiles.rows == 32 ? Launch<32, T>(device, params.x, weight, tiles, output)
+                     : Launch<64, T>(device, params.x, weight, tiles, output);
   };
-  return weight.dtype() == DType::kFloat16 ? launch.template operator()<__half>()
-                                           : launch.template operator()<__nv_bfloat16>();
+  weight.dtype() == DType::kFloat16 ? launch.template operator()<__half>()
+                                    : launch.template operator()<__nv_bfloat16>();
 }
 
 }  // namespace
 
-bool ClusterProduct(Device& device, const MatMulParams& params, const CudaWeight& weight,
+void ClusterProduct(Device& device, const MatMulParams& params, const CudaWeight& weight,
                     const ClusterTiles& tiles) {
-  return Multiply(device, params, weight, tiles);
+  Multiply(device, params, weight, tiles);
 }
 
-bool ClusterProduct(Device& device, const ProjectHeadsParams& params, const CudaWeight& weight,
+void ClusterProduct(Device& device, const ProjectHeadsParams& params, const CudaWeight& weight,
                     const ClusterTiles& tiles) {
-  return Multiply(device, params, weight, tiles);
+  Multiply(device, params, weight, tiles);
 }
 
 }  // namespace beamline::cuda

@@ -9,15 +9,13 @@
 
 namespace beamline::cuda {
 
-// The whole operator in one kernel, which has its weights before its turn. Returns false, having
-// done nothing, where `tiles` has no rows or the kernel does not apply: for gates, a y of another
-// type than x's, rotary embedding, an odd head_dim, in_features past what a block holds, and rows
-// that do not begin at multiples of 16 bytes (x) or 4 (the others). A row's sums depend on `tiles`.
-// REQUIRES: the device has_wgmma(); a 16-bit weight; no input_norm, no softcap, no norm of heads
-// and no clip.
-bool ClusterProduct(Device& device, const MatMulParams& params, const CudaWeight& weight,
+// The whole operator in one kernel, which has its weights before its turn. A row's sums depend on
+// `tiles`, of which a block has at most kMostClusterSteps steps. REQUIRES: PickProduct chose
+// kCluster, or the device has_wgmma(), the weight has 16 bits, and FitsCluster; no input_norm, no
+// softcap.
+void ClusterProduct(Device& device, const MatMulParams& params, const CudaWeight& weight,
                     const ClusterTiles& tiles);
-bool ClusterProduct(Device& device, const ProjectHeadsParams& params, const CudaWeight& weight,
+void ClusterProduct(Device& device, const ProjectHeadsParams& params, const CudaWeight& weight,
                     const ClusterTiles& tiles);
 
 }  // namespace beamline::cuda

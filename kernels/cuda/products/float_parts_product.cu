@@ -99,72 +99,65 @@ __global__ void __launch_bounds__(Parts::kThreads, 2)
   output.Store(own.row, own.unit, own.inputs, sum, 0.0f);
 }
 
-constexpr int kMostRows = 4;
-constexpr int kShortColumns = 512, kLongColumns = 2048;
+static_assert(kFloatPartsNormStep == kWarpColumns);
 
-// Calls launch with the parts for `args`, where all blocks find a multiprocessor of their own.
+// Calls launch with the parts of blocks of so many units.
 template <int kRows, bool kNorms, typename Launch>
-bool PickParts(const SkinnyOperands<float>& args, int multiprocessors, const Launch& launch) {
-  const auto fits = [&](int units) { return args.num_units <= units * multiprocessors; };
-  if (args.in_features <= kShortColumns) {
-    if (fits(4)) return launch.template operator()<FloatParts<kRows, 2, 4, 2>>();
-    if (fits(12)) return launch.template operator()<FloatParts<kRows, 2, 4, 6>>();
-    if (fits(16)) return launch.template operator()<FloatParts<kRows, 2, 4, 8>>();
-    return false;
+void WithParts(int in_features, int units_per_block, const Launch& launch) {
+  if (in_features > kShortFloatPartsColumns) {
+    BEAMLINE_CHECK(!kNorms && units_per_block == 4);
+    if constexpr (!kNorms) launch.template operator()<FloatParts<kRows, 1, 16, 4>>();
+    return;
   }
-  if constexpr (!kNorms) {
-    if (fits(4)) return launch.template operator()<FloatParts<kRows, 1, 16, 4>>();
+  switch (units_per_block) {
+    case 4:
+      return launch.template operator()<FloatParts<kRows, 2, 4, 2>>();
+    case 12:
+      return launch.template operator()<FloatParts<kRows, 2, 4, 6>>();
+    default:
+      BEAMLINE_CHECK(units_per_block == 16);
+      return launch.template operator()<FloatParts<kRows, 2, 4, 8>>();
   }
-  return false;
 }
 
 template <typename Output, typename InputNorm>
-bool Launch(Device& device, const SkinnyOperands<float>& args, const Output& output,
-            const InputNorm& norm) {
+void Launch(Device& device, const SkinnyOperands<float>& args, const Output& output,
+            const InputNorm& norm, int units_per_block) {
   const auto launch = [&]<typename Parts>() {
     LaunchOverlapped(device, "a float32 product of few rows",
                      FloatPartsKernel<Output, Parts, InputNorm>,
                      CeilDiv(args.num_units, Parts::kUnits), Parts::kThreads, /*shared_bytes=*/0,
                      args, output, norm);
-    return true;
   };
   constexpr bool kNorms = InputNorm::kNorms;
-  const int multiprocessors = device.num_multiprocessors();
-  return args.num_rows == 1 ? PickParts<1, kNorms>(args, multiprocessors, launch)
-                            : PickParts<kMostRows, kNorms>(args, multiprocessors, launch);
+  args.num_rows == 1
+      ? WithParts<1, kNorms>(args.in_features, units_per_block, launch)
+      : WithParts<kMostFloatPartsRows, kNorms>(args.in_features, units_per_block, launch);
 }
 
 template <typename Params>
-bool Fits(const Params& params) {
-  if (params.x.dtype != DType::kFloat32 || params.x.num_rows() > kMostRows) return false;
-  if (params.x.dim(-1) > kLongColumns || !IsVectorizable(params.x)) return false;
-  return !HasInputNorm(params) ||
-         (params.x.dim(-1) % kWarpColumns == 0 && IsVectorizable(params.input_norm.gain) &&
-          IsVectorizable(params.input_norm.bias) && IsVectorizable(params.normed));
-}
-
-template <typename Params>
-bool Multiply(Device& device, const Params& params, const CudaWeight& weight) {
-  if (!Fits(params)) return false;
-  return WithOutput<float>(params, [&]<typename Output>(const Output& output) {
-    if constexpr (Output::kPaired) {
-      return false;
-    } else {
+void Multiply(Device& device, const Params& params, const CudaWeight& weight, int units_per_block) {
+  WithOutput<float>(params, [&]<typename Output>(const Output& output) {
+    BEAMLINE_CHECK(!Output::kPaired);
+    if constexpr (!Output::kPaired) {
       const auto args = MakeSkinnyOperands<float>(params.x, weight, /*paired=*/false);
-      return HasInputNorm(params) ? Launch(device, args, output, NormOnLoadOf<float>(params))
-                                  : Launch(device, args, output, NoNorm());
+      HasInputNorm(params)
+          ? Launch(device, args, output, NormOnLoadOf<float>(params), units_per_block)
+          : Launch(device, args, output, NoNorm(), units_per_block);
     }
   });
 }
 
 }  // namespace
 
-bool FloatPartsProduct(Device& device, const MatMulParams& params, const CudaWeight& weight) {
-  return Multiply(device, params, weight);
+void FloatPartsProduct(Device& device, const MatMulParams& params, const CudaWeight& weight,
+                       int units_per_block) {
+  Multiply(device, params, weight, units_per_block);
 }
 
-bool FloatPartsProduct(Device& device, const ProjectHeadsParams& params, const CudaWeight& weight) {
-  return Multiply(device, params, weight);
+void FloatPartsProduct(Device& device, const ProjectHeadsParams& params, const CudaWeight& weight,
+                       int units_per_block) {
+  Multiply(device, params, weight, units_per_block);
 }
 
 }  // namespace beamline::cuda

@@ -13,14 +13,11 @@
 namespace beamline::cuda {
 namespace {
 
-constexpr int kWarps = 8;
-constexpr int kBlocksPerSm = 2;
+constexpr int kWarps = kFloatRowsWarps;
+constexpr int kBlocksPerSm = kFloatRowsBlocksPerSm;
 constexpr int kChunks = 4;  // of a lane in a row
-constexpr int kMostColumns = kChunks * kWarpColumns;
+static_assert(kChunks * kWarpColumns == kMostFloatRowsColumns);
 constexpr int kTurnFeatures = 2;
-constexpr int kMostRows = 4;
-// Weights that give each warp fewer features than this are for other kernels.
-constexpr int kFewestFeatures = 4;
 
 struct FeatureChunks {
   uint4 chunks[kTurnFeatures][kChunks];
@@ -92,30 +89,23 @@ __global__ void __launch_bounds__(kWarps* kWarpSize, kBlocksPerSm)
 }
 
 template <typename Output>
-bool Launch(Device& device, const SkinnyOperands<float>& args, const Output& output) {
-  const int most_blocks = kBlocksPerSm * device.num_multiprocessors();
-  if (args.num_units < kFewestFeatures * kWarps * most_blocks) return false;
+void Launch(Device& device, const SkinnyOperands<float>& args, const Output& output) {
   const auto launch = [&]<int kRows>() {
     LaunchOverlapped(device, "a float32 product of few rows and many features",
-                     FloatRowsKernel<kRows, Output>, most_blocks, kWarps * kWarpSize,
-                     /*shared_bytes=*/0, args, output);
+                     FloatRowsKernel<kRows, Output>, kBlocksPerSm * device.num_multiprocessors(),
+                     kWarps * kWarpSize, /*shared_bytes=*/0, args, output);
   };
-  args.num_rows == 1 ? launch.template operator()<1>() : launch.template operator()<kMostRows>();
-  return true;
+  args.num_rows == 1 ? launch.template operator()<1>()
+                     : launch.template operator()<kMostFloatRowsRows>();
 }
 
 }  // namespace
 
-bool FloatRowsProduct(Device& device, const MatMulParams& params, const CudaWeight& weight) {
-  if (params.x.dtype != DType::kFloat32 || params.x.num_rows() > kMostRows || params.gated ||
-      params.x.dim(-1) > kMostColumns || !IsVectorizable(params.x) || HasInputNorm(params)) {
-    return false;
-  }
-  return WithOutput<float>(params, [&]<typename Output>(const Output& output) {
-    if constexpr (Output::kPaired) {
-      return false;
-    } else {
-      return Launch(device, MakeSkinnyOperands<float>(params.x, weight, false), output);
+void FloatRowsProduct(Device& device, const MatMulParams& params, const CudaWeight& weight) {
+  WithOutput<float>(params, [&]<typename Output>(const Output& output) {
+    BEAMLINE_CHECK(!Output::kPaired);
+    if constexpr (!Output::kPaired) {
+      Launch(device, MakeSkinnyOperands<float>(params.x, weight, /*paired=*/false), output);
     }
   });
 }

@@ -5,9 +5,7 @@
 
 namespace beamline::cuda {
 
-// Computes the operator as SkinnyProduct does. False, and nothing is launched, for other types than
-// float32, more rows than four or columns than 512, norms, gates, operands that are not aligned,
-// and weights of so few features that a warp would have less than four.
-bool FloatRowsProduct(Device& device, const MatMulParams& params, const CudaWeight& weight);
+// Computes the operator as SkinnyProduct does. REQUIRES: PickProduct chose kFloatRows.
+void FloatRowsProduct(Device& device, const MatMulParams& params, const CudaWeight& weight);
 
 }  // namespace beamline::cuda

@@ -1,5 +1,5 @@
-// The ways to a product: cuBLASLt for many rows, kernels of our own for a few, and a finishing pass
-// for what cuBLASLt's epilogues do not cover.
+// Products, by the kernel that product_picker.h chose: cuBLASLt for many rows, kernels of our own
+// for a few, and a finishing pass for what cuBLASLt's epilogues do not cover.
 #pragma once
 
 #include <cstdint>
@@ -8,25 +8,20 @@
 #include "kernels/backend.h"
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/epilogues/lt_matmul.h"
+#include "kernels/cuda/products/product_picker.h"
 #include "kernels/cuda/products/weight.h"
 
 namespace beamline::cuda {
 
-// The whole operator in one kernel for num_rows <= kMostSkinnyRows: the weight is read once, and
-// whatever follows the product is computed with it. In 16 bits it is for one row, and for what the
-// tensor cores' kernel below refuses; in float32 for what FloatPartsProduct and FloatRowsProduct
-// refuse. Returns false, having done nothing, when the operands cannot be read 16 bytes at a time,
-// and for rotary embedding of an odd head_dim. Behind an input_norm also in 16 bits, and when the
-// product has too many features, or its rows are too long, for each block to norm the rows.
-inline constexpr int64_t kMostSkinnyRows = 8;
-bool SkinnyProduct(Device& device, const MatMulParams& params, const CudaWeight& weight);
-bool SkinnyProduct(Device& device, const ProjectHeadsParams& params, const CudaWeight& weight);
+// The whole operator in one kernel: the weight is read once, and whatever follows the product is
+// computed with it. REQUIRES: PickProduct chose kSkinny.
+void SkinnyProduct(Device& device, const MatMulParams& params, const CudaWeight& weight);
+void SkinnyProduct(Device& device, const ProjectHeadsParams& params, const CudaWeight& weight);
 
-// The same on tensor cores: faster from two rows on, and for one row behind an input_norm, which it
-// refuses where features are too many or rows too long. Returns false in float32 too.
-inline constexpr int64_t kMostTensorCoreSkinnyRows = 16;
-bool SkinnyTensorCoreProduct(Device& device, const MatMulParams& params, const CudaWeight& weight);
-bool SkinnyTensorCoreProduct(Device& device, const ProjectHeadsParams& params,
+// The same on tensor cores, in 16 bits. REQUIRES: PickProduct chose kSkinnyTensorCore, or so many
+// rows, which begin at multiples of 16 bytes and have no input_norm.
+void SkinnyTensorCoreProduct(Device& device, const MatMulParams& params, const CudaWeight& weight);
+void SkinnyTensorCoreProduct(Device& device, const ProjectHeadsParams& params,
                              const CudaWeight& weight);
 
 // y = act(product + bias) [* (up + up bias)], capped, [+ residual], for what the product's epilogue
@@ -49,7 +44,13 @@ Tensor PadColumns(Device& device, const Tensor& x, int64_t row_stride);
 // REQUIRES: norms are of each head by itself.
 void MoveHeads(Device& device, const ProjectHeadsParams& params);
 
-void Compute(Device& device, LtMatMul& lt, const MatMulParams& params);
-void Compute(Device& device, LtMatMul& lt, const ProjectHeadsParams& params);
+// PickProduct for `device` and the weight of `params`.
+ProductChoice ChooseProduct(const Device& device, const MatMulParams& params);
+ProductChoice ChooseProduct(const Device& device, const ProjectHeadsParams& params);
+
+// By the kernels that `choice` names, which is ChooseProduct's of the same operands.
+void Compute(Device& device, LtMatMul& lt, const MatMulParams& params, const ProductChoice& choice);
+void Compute(Device& device, LtMatMul& lt, const ProjectHeadsParams& params,
+             const ProductChoice& choice);
 
 }  // namespace beamline::cuda

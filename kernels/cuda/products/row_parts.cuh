@@ -9,12 +9,10 @@
 
 namespace beamline::cuda {
 
-inline constexpr int kTileRows = 8;       // of x^T in a product of the tensor cores
-inline constexpr int kTileFeatures = 16;  // of the weight
+inline constexpr int kTileRows = 8;                       // of x^T in a product of the tensor cores
+inline constexpr int kTileFeatures = kPartsTileFeatures;  // of the weight
 inline constexpr int kTileDepth = 32;  // columns that a lane's 16 bytes of weight and of x multiply
 inline constexpr int kTileChunk = 8;   // elements of 16 bytes
-inline constexpr int kMostPartsRows = 4;
-inline constexpr int kMostPartsColumns = 1024;
 
 // How a block of kWarps warps divides kRows rows: row r's columns are cut in kParts parts for each
 // warp. In the tensor cores' tile, part p of row r is row p * kRows + r.

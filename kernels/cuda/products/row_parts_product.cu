@@ -70,72 +70,57 @@ __global__ void __launch_bounds__(Parts::kWarps* kWarpSize)
   output.Store(own.row, own.unit, own.inputs, sum, second_sum);
 }
 
-// Blocks of one row are small, so that several run on a multiprocessor at once; of those of several
-// rows one does, which rather takes two tiles than that two blocks norm.
-constexpr int kMostOneRowBlocks = 4;
-constexpr int kMostTiles = 2;
-
 template <typename T, typename Output>
-bool Launch(Device& device, const SkinnyOperands<T>& args, const Output& output,
-            const NormOnLoad<T>& norm) {
+void Launch(Device& device, const SkinnyOperands<T>& args, const Output& output,
+            const NormOnLoad<T>& norm, int tiles_per_block) {
   constexpr int kTileUnits = Output::kPaired ? kTileFeatures / 2 : kTileFeatures;
   const int tiles = CeilDiv(args.num_units, kTileUnits);
   const int columns = args.in_features;
-  const int multiprocessors = device.num_multiprocessors();
   const auto launch = [&]<typename Parts, int kTiles>() {
     LaunchOverlapped(device, "a product of few rows behind a norm",
                      RowPartsKernel<T, Output, Parts, kTiles>, CeilDiv(tiles, kTiles),
                      Parts::kWarps * kWarpSize, /*shared_bytes=*/0, args, output, norm);
-    return true;
   };
   if (args.num_rows == 1) {
-    if (tiles > kMostOneRowBlocks * multiprocessors) return false;
+    BEAMLINE_CHECK(tiles_per_block == 1);
     if (columns <= 512) return launch.template operator()<RowParts<1, 2>, 1>();
     if (columns <= 768) return launch.template operator()<RowParts<1, 3>, 1>();
     return launch.template operator()<RowParts<1, 4>, 1>();
   }
-  if (tiles > kMostTiles * multiprocessors) return false;
   const auto launch_tiles = [&]<int kWarps>() {
-    return tiles <= multiprocessors ? launch.template operator()<RowParts<4, kWarps>, 1>()
-                                    : launch.template operator()<RowParts<4, kWarps>, kMostTiles>();
+    tiles_per_block == 1
+        ? launch.template operator()<RowParts<kMostPartsRows, kWarps>, 1>()
+        : launch.template operator()<RowParts<kMostPartsRows, kWarps>, kMostPartsTiles>();
   };
-  return columns <= 512 ? launch_tiles.template operator()<8>()
-                        : launch_tiles.template operator()<16>();
+  columns <= 512 ? launch_tiles.template operator()<8>() : launch_tiles.template operator()<16>();
 }
 
 template <typename Params>
-bool Fits(const Params& params) {
-  if (!HasInputNorm(params) || SizeOf(params.x.dtype) != 2) return false;
-  if (params.x.num_rows() > kMostPartsRows || params.x.dim(-1) > kMostPartsColumns) return false;
-  return IsVectorizable(params.x) && IsVectorizable(params.input_norm.gain) &&
-         IsVectorizable(params.input_norm.bias) && IsVectorizable(params.normed);
-}
-
-template <typename Params>
-bool Multiply(Device& device, const Params& params, const CudaWeight& weight) {
-  if (!Fits(params)) return false;
+void Multiply(Device& device, const Params& params, const CudaWeight& weight, int tiles_per_block) {
+  BEAMLINE_CHECK(HasInputNorm(params));
   const auto launch = [&]<typename T>() {
-    return WithOutput<T>(params, [&]<typename Output>(const Output& output) {
+    WithOutput<T>(params, [&]<typename Output>(const Output& output) {
+      BEAMLINE_CHECK(Output::kTakesNorm);
       if constexpr (Output::kTakesNorm) {
-        return Launch(device, MakeSkinnyOperands<T>(params.x, weight, Output::kPaired), output,
-                      NormOnLoadOf<T>(params));
-      } else {
-        return false;
+        Launch(device, MakeSkinnyOperands<T>(params.x, weight, Output::kPaired), output,
+               NormOnLoadOf<T>(params), tiles_per_block);
       }
     });
   };
-  return weight.dtype() == DType::kFloat16 ? launch.template operator()<__half>()
-                                           : launch.template operator()<__nv_bfloat16>();
+  weight.dtype() == DType::kFloat16 ? launch.template operator()<__half>()
+                                    : launch.template operator()<__nv_bfloat16>();
 }
 
 }  // namespace
 
-bool RowPartsProduct(Device& device, const MatMulParams& params, const CudaWeight& weight) {
-  return Multiply(device, params, weight);
+void RowPartsProduct(Device& device, const MatMulParams& params, const CudaWeight& weight,
+                     int tiles_per_block) {
+  Multiply(device, params, weight, tiles_per_block);
 }
 
-bool RowPartsProduct(Device& device, const ProjectHeadsParams& params, const CudaWeight& weight) {
-  return HasPairs(params) && Multiply(device, params, weight);
+void RowPartsProduct(Device& device, const ProjectHeadsParams& params, const CudaWeight& weight,
+                     int tiles_per_block) {
+  Multiply(device, params, weight, tiles_per_block);
 }
 
 }  // namespace beamline::cuda

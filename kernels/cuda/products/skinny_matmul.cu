@@ -300,60 +300,50 @@ void LaunchRows(Device& device, const SkinnyOperands<T>& args, const Output& out
       : launch.template operator()<1>();
 }
 
-// The same behind the norm of `params`; false where it does not pay, or does not fit.
+// The same behind the norm of `params`.
 template <int kRows, typename T, typename Output, typename Params>
-bool LaunchRowsWithNorm(Device& device, const SkinnyOperands<T>& args, const Output& output,
+void LaunchRowsWithNorm(Device& device, const SkinnyOperands<T>& args, const Output& output,
                         const Params& params) {
-  const auto on_load = MakeNormOnLoad<T>(params);
-  if (!on_load.has_value()) return false;
-  const SharedNorm norm(*on_load);
+  const SharedNorm norm(NormOnLoadOf<T>(params));
   const int most_blocks = kMostNormingBlocks * device.num_multiprocessors();
   const auto launch = [&]<int kUnitWarps>() {
     const int blocks = CeilDiv(args.num_units * kUnitWarps, kNormingWarps);
-    if (blocks > most_blocks) return false;
     const auto kernel = SkinnyKernel<kRows, kUnitWarps, false, T, Output, SharedNorm>;
     LaunchOverlapped(device, "a product of few rows behind a norm", kernel, blocks,
                      kThreads<SharedNorm>, SharedRows(device, kernel, norm, args.num_rows), args,
                      output, norm);
-    return true;
   };
   const bool few_units = args.num_units * kWarps <= most_blocks * kNormingWarps;
-  return few_units ? launch.template operator()<kWarps>() : launch.template operator()<1>();
+  few_units ? launch.template operator()<kWarps>() : launch.template operator()<1>();
 }
 
 template <typename Params>
-bool Multiply(Device& device, const Params& params, const CudaWeight& weight) {
+void Multiply(Device& device, const Params& params, const CudaWeight& weight) {
   static_assert(kMostSkinnyRows == 8);
-  bool launched = false;
+  BEAMLINE_CHECK(params.x.num_rows() <= kMostSkinnyRows);
   DispatchFloat(weight.dtype(), [&]<typename T>() {
-    launched = WithOutput<T>(params, [&]<typename Output>(const Output& output) {
+    WithOutput<T>(params, [&]<typename Output>(const Output& output) {
       const auto args = MakeSkinnyOperands<T>(params.x, weight, Output::kPaired);
       const auto launch = [&]<int kRows>() {
-        if (!HasInputNorm(params)) {
-          LaunchRows<kRows>(device, args, output);
-          return true;
-        }
-        if constexpr (Output::kTakesNorm && std::is_same_v<T, float>) {
-          return LaunchRowsWithNorm<kRows>(device, args, output, params);
-        } else {
-          return false;
-        }
+        if (!HasInputNorm(params)) return LaunchRows<kRows>(device, args, output);
+        constexpr bool kNorms = Output::kTakesNorm && std::is_same_v<T, float>;
+        BEAMLINE_CHECK(kNorms);
+        if constexpr (kNorms) LaunchRowsWithNorm<kRows>(device, args, output, params);
       };
       if (args.num_rows == 1) return launch.template operator()<1>();
-      return args.num_rows <= 4 ? launch.template operator()<4>() : launch.template operator()<8>();
+      args.num_rows <= 4 ? launch.template operator()<4>() : launch.template operator()<8>();
     });
   });
-  return launched;
 }
 
 }  // namespace
 
-bool SkinnyProduct(Device& device, const MatMulParams& params, const CudaWeight& weight) {
-  return IsVectorizable(params.x) && Multiply(device, params, weight);
+void SkinnyProduct(Device& device, const MatMulParams& params, const CudaWeight& weight) {
+  Multiply(device, params, weight);
 }
 
-bool SkinnyProduct(Device& device, const ProjectHeadsParams& params, const CudaWeight& weight) {
-  return IsVectorizable(params.x) && HasPairs(params) && Multiply(device, params, weight);
+void SkinnyProduct(Device& device, const ProjectHeadsParams& params, const CudaWeight& weight) {
+  Multiply(device, params, weight);
 }
 
 }  // namespace beamline::cuda

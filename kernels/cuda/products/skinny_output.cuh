@@ -113,22 +113,21 @@ struct MatMulOutput {
   }
 };
 
-// Returns body(output) with MatMul's output for activations of T into y's type.
+// Calls body(output) with MatMul's output for activations of T into y's type.
 template <typename T, typename Body>
-bool WithOutput(const MatMulParams& params, Body body) {
+void WithOutput(const MatMulParams& params, Body body) {
   const auto make = [&]<typename Y, bool kGated>() {
-    return body(MatMulOutput<T, Y, kGated>{
-        params.bias.data, params.residual.as<Y>(), params.y.as<Y>(), params.residual.row_stride,
-        params.y.row_stride, static_cast<int>(params.y.dim(-1)),
-        params.bias.dtype == DType::kFloat32, params.activation});
+    body(MatMulOutput<T, Y, kGated>{params.bias.data, params.residual.as<Y>(), params.y.as<Y>(),
+                                    params.residual.row_stride, params.y.row_stride,
+                                    static_cast<int>(params.y.dim(-1)),
+                                    params.bias.dtype == DType::kFloat32, params.activation});
   };
   BEAMLINE_CHECK(params.y.dtype == DType::kFloat32 || params.y.dtype == params.x.dtype);
   const auto make_of = [&]<typename Y>() {
-    return params.gated ? make.template operator()<Y, true>()
-                        : make.template operator()<Y, false>();
+    params.gated ? make.template operator()<Y, true>() : make.template operator()<Y, false>();
   };
-  return params.y.dtype == DType::kFloat32 ? make_of.template operator()<float>()
-                                           : make_of.template operator()<T>();
+  params.y.dtype == DType::kFloat32 ? make_of.template operator()<float>()
+                                    : make_of.template operator()<T>();
 }
 
 // Brings every head to its place. With rotary embedding a pair is the two elements that one angle
@@ -203,14 +202,15 @@ struct HeadsOutput {
   }
 };
 
-// Returns body(output) with ProjectHeads' output.
+// Calls body(output) with ProjectHeads' output, whose heads divide into its pairs.
 template <typename T, typename Body>
-bool WithOutput(const ProjectHeadsParams& params, Body body) {
+void WithOutput(const ProjectHeadsParams& params, Body body) {
   const HeadPlaces<T> places = MakeHeadPlaces<T>(params);
   if (params.rotary == nullptr) {
     return body(HeadsOutput<T, false>{places, params.bias.as<T>(), Divisor(params.head_dim)});
   }
-  return body(HeadsOutput<T, true>{places, params.bias.as<T>(), Divisor(params.head_dim / 2)});
+  BEAMLINE_CHECK(params.head_dim % 2 == 0);
+  body(HeadsOutput<T, true>{places, params.bias.as<T>(), Divisor(params.head_dim / 2)});
 }
 
 // What a thread of a block of kUnits units from `begin` on completes, thread i unit i % kUnits of
@@ -232,10 +232,5 @@ struct OwnUnit {
     if (exists) output.LoadRest(row, unit, inputs);
   }
 };
-
-// Whether every head divides into HeadsOutput's pairs.
-inline bool HasPairs(const ProjectHeadsParams& params) {
-  return params.rotary == nullptr || params.head_dim % 2 == 0;
-}
 
 }  // namespace beamline::cuda

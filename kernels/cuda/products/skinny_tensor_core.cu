@@ -229,56 +229,43 @@ void Launch(Device& device, const SkinnyOperands<T>& args, const Output& output)
   }
 }
 
-// The same behind the norm of `params`; false where it does not pay, or does not fit.
+// The same behind the norm of `params`.
 template <typename T, typename Output, typename Params>
-bool LaunchWithNorm(Device& device, const SkinnyOperands<T>& args, const Output& output,
+void LaunchWithNorm(Device& device, const SkinnyOperands<T>& args, const Output& output,
                     const Params& params) {
-  const int blocks = BlocksOf<Output>(args.num_units);
-  if (blocks > kMostNormingBlocks * device.num_multiprocessors()) return false;
-  const auto norm = MakeNormOnLoad<T>(params);
-  if (!norm.has_value()) return false;
   const auto launch = [&]<int kRowTiles>() {
     LaunchOverlapped(device, "a product of few rows behind a norm",
                      SkinnyTileKernel<kRowTiles, kNormingWarps, kSteps, T, Output, NormOnLoad<T>>,
-                     blocks, kNormingWarps * kWarpSize, /*shared_bytes=*/0, args, output, *norm);
+                     BlocksOf<Output>(args.num_units), kNormingWarps * kWarpSize,
+                     /*shared_bytes=*/0, args, output, NormOnLoadOf<T>(params));
   };
   args.num_rows <= 8 ? launch.template operator()<1>() : launch.template operator()<2>();
-  return true;
-}
-
-// Calls body.operator()<T>() for the types of tensor cores; not for float32.
-template <typename Body>
-void DispatchHalf(DType dtype, Body body) {
-  if (dtype == DType::kFloat16) body.template operator()<__half>();
-  if (dtype == DType::kBFloat16) body.template operator()<__nv_bfloat16>();
 }
 
 template <typename Params>
-bool Multiply(Device& device, const Params& params, const CudaWeight& weight) {
-  bool launched = false;
-  DispatchHalf(weight.dtype(), [&]<typename T>() {
-    launched = WithOutput<T>(params, [&]<typename Output>(const Output& output) {
+void Multiply(Device& device, const Params& params, const CudaWeight& weight) {
+  BEAMLINE_CHECK(params.x.num_rows() <= kMostTensorCoreSkinnyRows);
+  const auto launch = [&]<typename T>() {
+    WithOutput<T>(params, [&]<typename Output>(const Output& output) {
       const auto args = MakeSkinnyOperands<T>(params.x, weight, Output::kPaired);
-      if (!HasInputNorm(params)) {
-        Launch(device, args, output);
-        return true;
-      }
-      if constexpr (Output::kTakesNorm) return LaunchWithNorm(device, args, output, params);
-      return false;
+      if (!HasInputNorm(params)) return Launch(device, args, output);
+      BEAMLINE_CHECK(Output::kTakesNorm);
+      if constexpr (Output::kTakesNorm) LaunchWithNorm(device, args, output, params);
     });
-  });
-  return launched;
+  };
+  weight.dtype() == DType::kFloat16 ? launch.template operator()<__half>()
+                                    : launch.template operator()<__nv_bfloat16>();
 }
 
 }  // namespace
 
-bool SkinnyTensorCoreProduct(Device& device, const MatMulParams& params, const CudaWeight& weight) {
-  return IsVectorizable(params.x) && Multiply(device, params, weight);
+void SkinnyTensorCoreProduct(Device& device, const MatMulParams& params, const CudaWeight& weight) {
+  Multiply(device, params, weight);
 }
 
-bool SkinnyTensorCoreProduct(Device& device, const ProjectHeadsParams& params,
+void SkinnyTensorCoreProduct(Device& device, const ProjectHeadsParams& params,
                              const CudaWeight& weight) {
-  return IsVectorizable(params.x) && HasPairs(params) && Multiply(device, params, weight);
+  Multiply(device, params, weight);
 }
 
 }  // namespace beamline::cuda

@@ -19,8 +19,7 @@ constexpr int kPieceChunks = 4;                            // accesses of a lane
 constexpr int kPiece = kPieceChunks * kWarpSize * kChunk;  // elements of a copy
 // 160 KiB: two blocks never share a multiprocessor, of which another would have none.
 constexpr int kPieces = 5;
-constexpr int64_t kRingBytes = int64_t{kWarps} * kPieces * kPiece * 2;
-constexpr int64_t kStaticBytes = 2 << 10;
+static_assert(int64_t{kWarps} * kPieces * kPiece * 2 == kStreamRingBytes);
 
 // Starts the copy of `bytes` from global to shared memory; they count for `barrier`.
 __device__ void CopyBytes(void* to, const void* from, int bytes, SharedBarrier& barrier) {
@@ -165,56 +164,33 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Smaller weights, and those of shorter rows, are read by more blocks of the kernel of few rows in
-// less time.
-constexpr int64_t kLeastWeightBytes = int64_t{32} << 20;
-constexpr int64_t kLeastColumns = 2048;
-
-// Whether everything that the kernel reads by accesses of 16 bytes can be.
 template <typename Params>
-bool IsInWholeChunks(const Params& params) {
-  for (const Tensor* tensor :
-       {&params.x, &params.input_norm.gain, &params.input_norm.bias, &params.normed}) {
-    if (!IsVectorizable(*tensor)) return false;
-  }
-  return true;
-}
-
-template <typename Params>
-bool Multiply(Device& device, const Params& params, const CudaWeight& weight) {
-  const auto element_bytes = static_cast<int64_t>(SizeOf(weight.dtype()));
-  if (params.x.num_rows() != 1 || element_bytes != 2 || !IsInWholeChunks(params) ||
-      weight.in_features() < kLeastColumns ||
-      weight.out_features() * weight.row_stride() * element_bytes < kLeastWeightBytes) {
-    return false;
-  }
-  const int64_t shared_bytes = kRingBytes + weight.in_features() * element_bytes;
-  const auto most_bytes = static_cast<int64_t>(device.properties().sharedMemPerBlockOptin);
-  if (shared_bytes + kStaticBytes > most_bytes) return false;
+void Multiply(Device& device, const Params& params, const CudaWeight& weight) {
+  const int64_t shared_bytes =
+      kStreamRingBytes + weight.in_features() * static_cast<int64_t>(SizeOf(weight.dtype()));
   const auto launch = [&]<typename T>() {
-    return WithOutput<T>(params, [&]<typename Output>(const Output& output) {
+    WithOutput<T>(params, [&]<typename Output>(const Output& output) {
       const auto kernel = StreamKernel<T, Output>;
       const InputNorm<T> norm = {MakeRowNorm<T>(params.input_norm, weight.in_features()),
                                  params.normed.template as<T>()};
-      AllowShared(device, kernel, shared_bytes, kStaticBytes);
+      AllowShared(device, kernel, shared_bytes, kStreamStaticBytes);
       LaunchOverlapped(device, "a product of one row", kernel,
                        int64_t{device.num_multiprocessors()}, kThreads, shared_bytes,
                        MakeSkinnyOperands<T>(params.x, weight, Output::kPaired), output, norm);
-      return true;
     });
   };
-  return weight.dtype() == DType::kFloat16 ? launch.template operator()<__half>()
-                                           : launch.template operator()<__nv_bfloat16>();
+  weight.dtype() == DType::kFloat16 ? launch.template operator()<__half>()
+                                    : launch.template operator()<__nv_bfloat16>();
 }
 
 }  // namespace
 
-bool StreamProduct(Device& device, const MatMulParams& params, const CudaWeight& weight) {
-  return Multiply(device, params, weight);
+void StreamProduct(Device& device, const MatMulParams& params, const CudaWeight& weight) {
+  Multiply(device, params, weight);
 }
 
-bool StreamProduct(Device& device, const ProjectHeadsParams& params, const CudaWeight& weight) {
-  return HasPairs(params) && Multiply(device, params, weight);
+void StreamProduct(Device& device, const ProjectHeadsParams& params, const CudaWeight& weight) {
+  Multiply(device, params, weight);
 }
 
 }  // namespace beamline::cuda

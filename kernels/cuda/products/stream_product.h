@@ -8,10 +8,8 @@
 
 namespace beamline::cuda {
 
-// The whole operator in one kernel, input_norm included. Returns false, having done nothing, for
-// more rows than one, for weights that the kernel of few rows (matmul.h) reads as fast, and where
-// something cannot be read 16 bytes at a time. REQUIRES: the device has_wgmma().
-bool StreamProduct(Device& device, const MatMulParams& params, const CudaWeight& weight);
-bool StreamProduct(Device& device, const ProjectHeadsParams& params, const CudaWeight& weight);
+// The whole operator in one kernel, input_norm included. REQUIRES: PickProduct chose kStream.
+void StreamProduct(Device& device, const MatMulParams& params, const CudaWeight& weight);
+void StreamProduct(Device& device, const ProjectHeadsParams& params, const CudaWeight& weight);
 
 }  // namespace beamline::cuda

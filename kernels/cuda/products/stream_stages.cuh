@@ -5,6 +5,7 @@
 #include "kernels/cuda/device/hopper.cuh"
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/thread_block_cluster.cuh"
+#include "kernels/cuda/products/stream_split.h"
 #include "kernels/cuda/products/stream_weight.cuh"
 
 namespace beamline::cuda {
@@ -14,18 +15,8 @@ inline constexpr int kStreamThreads = (kStreamWarps + 1) * kWarpSize;
 inline constexpr int kStreamMultiplying = kStreamWarps * kWarpSize;
 inline constexpr int kStreamFeatures = 16;  // rows of a weight's tile
 inline constexpr int kStreamPiece = 2048;   // bytes of such a row in a stage
-inline constexpr int kStreamMostSplit = 4;  // blocks that divide columns
-inline constexpr int kMostStreamRows = 8;
-// A block's first column is a multiple of this: the scales of groups begin at 16 bytes there.
-inline constexpr int kRankColumns = 4 * kScaleBlock;
-
-// Of a block's rows, as registers have room for them.
-inline constexpr int kStreamMostColumns = 7168;
-// Columns of each block of `split` that divide them, but the last.
-inline int64_t StreamRankColumns(int64_t in_features, int split) {
-  return split == 1 ? in_features
-                    : RoundUp(CeilDiv(in_features, int64_t{split}), int64_t{kRankColumns});
-}
+// The scales of groups begin at 16 bytes there.
+static_assert(kStreamRankColumns == 4 * kScaleBlock);
 
 // x W^T as the kernel sees it.
 template <typename T>

@@ -4,10 +4,10 @@
 
 namespace beamline::cuda {
 
-bool StreamTilesProduct(Device& device, const MatMulParams& params, const E4m3Matrix& weight,
+void StreamTilesProduct(Device& device, const MatMulParams& params, const E4m3Matrix& weight,
                         StreamSplit split) {
   const bool blocks = weight.scales.rank == 2;
-  if (weight.row_stride % 16 != 0) return false;
+  BEAMLINE_CHECK(weight.row_stride % 16 == 0 && SizeOf(params.x.dtype) == 2);
   const auto launch = [&]<typename T>() {
     StreamOperands<T> args = {};
     args.weight = static_cast<const char*>(weight.data);
@@ -16,13 +16,14 @@ bool StreamTilesProduct(Device& device, const MatMulParams& params, const E4m3Ma
     args.in_features = static_cast<int>(weight.in_features);
     args.scale_step = blocks ? static_cast<int>(weight.scales.row_stride)
                              : static_cast<int>(weight.scales.num_elements() > 1);
-    return blocks ? MultiplyStream<E4m3Weight<T, ScaleKind::kBlocks>>(
-                        device, params, weight.out_features, args, split)
-                  : MultiplyStream<E4m3Weight<T, ScaleKind::kRows>>(
-                        device, params, weight.out_features, args, split);
+    using Rows = E4m3Weight<T, ScaleKind::kRows>;
+    static_assert(StreamLayout<Rows>::kStepColumns == kStreamStepOfE4m3);
+    blocks ? MultiplyStream<E4m3Weight<T, ScaleKind::kBlocks>>(device, params, weight.out_features,
+                                                               args, split)
+           : MultiplyStream<Rows>(device, params, weight.out_features, args, split);
   };
-  if (params.x.dtype == DType::kFloat16) return launch.template operator()<__half>();
-  return params.x.dtype == DType::kBFloat16 && launch.template operator()<__nv_bfloat16>();
+  params.x.dtype == DType::kFloat16 ? launch.template operator()<__half>()
+                                    : launch.template operator()<__nv_bfloat16>();
 }
 
 }  // namespace beamline::cuda

@@ -4,9 +4,10 @@
 
 namespace beamline::cuda {
 
-bool StreamTilesProduct(Device& device, const MatMulParams& params, const Int4Matrix& weight,
+void StreamTilesProduct(Device& device, const MatMulParams& params, const Int4Matrix& weight,
                         StreamSplit split) {
-  if (weight.row_stride % 16 != 0 || weight.group_stride % 4 != 0) return false;
+  BEAMLINE_CHECK(weight.row_stride % 16 == 0 && weight.group_stride % 4 == 0 &&
+                 SizeOf(params.x.dtype) == 2);
   const auto launch = [&]<typename T>() {
     StreamOperands<T> args = {};
     args.weight = static_cast<const char*>(weight.data);
@@ -14,10 +15,11 @@ bool StreamTilesProduct(Device& device, const MatMulParams& params, const Int4Ma
     args.row_bytes = weight.row_stride;
     args.in_features = static_cast<int>(weight.in_features);
     args.scale_step = static_cast<int>(weight.group_stride);
-    return MultiplyStream<Int4Weight<T>>(device, params, weight.out_features, args, split);
+    static_assert(StreamLayout<Int4Weight<T>>::kStepColumns == kStreamStepOfInt4);
+    MultiplyStream<Int4Weight<T>>(device, params, weight.out_features, args, split);
   };
-  if (params.x.dtype == DType::kFloat16) return launch.template operator()<__half>();
-  return params.x.dtype == DType::kBFloat16 && launch.template operator()<__nv_bfloat16>();
+  params.x.dtype == DType::kFloat16 ? launch.template operator()<__half>()
+                                    : launch.template operator()<__nv_bfloat16>();
 }
 
 }  // namespace beamline::cuda

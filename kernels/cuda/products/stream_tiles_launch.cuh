@@ -10,16 +10,6 @@
 
 namespace beamline::cuda {
 
-// A cluster's blocks where nothing else is asked for; nullopt where the columns are too many.
-inline std::optional<int> PickStreamSplit(int64_t in_features, StreamSplit wanted) {
-  for (int split = 1; split <= kStreamMostSplit; split *= 2) {
-    if (wanted != StreamSplit::kAsFits && split != static_cast<int>(wanted)) continue;
-    const int64_t columns = StreamRankColumns(in_features, split);
-    if (columns <= kStreamMostColumns && columns * (split - 1) < in_features) return split;
-  }
-  return std::nullopt;
-}
-
 // How many clusters of `split` blocks the device holds at once.
 template <typename Kernel>
 int64_t NumStreamClusters(Device& device, Kernel* kernel, int split, cudaLaunchConfig_t config) {
@@ -57,34 +47,30 @@ void LaunchStream(Device& device, void (*kernel)(Params...), int64_t tiles, int 
   device.Check(cudaLaunchKernelEx(&config, kernel, args...), kWhat);
 }
 
-// Launches the kernel of `params` and a weight of `out_features`; false where it does not apply.
-// `args`: the weight's part is set.
+// Launches the kernel of `params` and a weight of `out_features`. `args`: the weight's part is set.
 template <typename Weight, typename Params>
-bool MultiplyStream(Device& device, const Params& params, int64_t out_features,
+void MultiplyStream(Device& device, const Params& params, int64_t out_features,
                     StreamOperands<typename Weight::Activation> args, StreamSplit wanted) {
   using T = typename Weight::Activation;
   using Layout = StreamLayout<Weight>;
   args.num_rows = static_cast<int>(params.x.num_rows());
   const std::optional<int> split = PickStreamSplit(args.in_features, wanted);
-  if (args.num_rows < 2 || args.num_rows > kMostStreamRows || HasInputNorm(params) ||
-      !IsVectorizable(params.x) || args.in_features % Layout::kStepColumns != 0 ||
-      !split.has_value()) {
-    return false;
-  }
+  BEAMLINE_CHECK(args.num_rows >= kFewestStreamRows && args.num_rows <= kMostStreamRows &&
+                 !HasInputNorm(params) && IsVectorizable(params.x) &&
+                 args.in_features % Layout::kStepColumns == 0 && split.has_value());
   args.split = *split;
   args.rank_columns = static_cast<int>(StreamRankColumns(args.in_features, *split));
   args.x = params.x.template as<T>();
   args.x_stride = params.x.row_stride;
-  return WithOutput<T>(params, [&]<typename Output>(const Output& output) {
-    if constexpr (Output::kPaired && !Output::kTakesNorm) {
-      return false;  // logits have no gate
-    } else {
+  WithOutput<T>(params, [&]<typename Output>(const Output& output) {
+    constexpr bool kHasKernel = !Output::kPaired || Output::kTakesNorm;
+    BEAMLINE_CHECK(kHasKernel);  // logits have no gate
+    if constexpr (kHasKernel) {
       const auto features = static_cast<int>(out_features);
       constexpr int kUnits = Output::kPaired ? kStreamFeatures / 2 : kStreamFeatures;
       args.num_units = Output::kPaired ? features / 2 : features;
       LaunchStream(device, StreamTilesKernel<Weight, Output>, CeilDiv(args.num_units, kUnits),
                    args.split, StreamSharedBytes<Layout>(), args, output);
-      return true;
     }
   });
 }

@@ -3,21 +3,17 @@
 
 #include "kernels/backend.h"
 #include "kernels/cuda/device/device.h"
+#include "kernels/cuda/products/stream_split.h"
 #include "kernels/cuda/products/weight.h"
 
 namespace beamline::cuda {
 
-// How many blocks divide the columns. kAsFits: as few as have room for their part of the rows of x
-// in registers.
-enum class StreamSplit : uint8_t { kAsFits = 0, kOne = 1, kTwo = 2, kFour = 4 };
-
-// The whole operator in one kernel. Returns false, having done nothing, where it does not apply:
-// for other numbers of rows, other types than float16 and bfloat16, an input_norm, columns that are
-// no multiple of 32 or more than 28,672, and rows of x that are not at multiples of 16 bytes.
-// REQUIRES: the device has_wgmma(); no softcap.
-bool StreamTilesProduct(Device& device, const MatMulParams& params, const CudaWeight& weight,
+// The whole operator in one kernel. REQUIRES: PickProduct chose kStreamTiles (and the norm is
+// computed), or the device has_wgmma(), there is no softcap, and FitsStreamTiles says so for
+// kStreamStepOf16Bits.
+void StreamTilesProduct(Device& device, const MatMulParams& params, const CudaWeight& weight,
                         StreamSplit split = StreamSplit::kAsFits);
-bool StreamTilesProduct(Device& device, const ProjectHeadsParams& params, const CudaWeight& weight,
+void StreamTilesProduct(Device& device, const ProjectHeadsParams& params, const CudaWeight& weight,
                         StreamSplit split = StreamSplit::kAsFits);
 
 // A weight of one byte a number, e4m3, and what multiplies the sums: [1] of all, [out_features],
@@ -29,8 +25,8 @@ struct E4m3Matrix {
   Tensor scales;           // float32
 };
 
-// The same of such a weight: params.weight is not read. Columns are multiples of 64.
-bool StreamTilesProduct(Device& device, const MatMulParams& params, const E4m3Matrix& weight,
+// The same of such a weight, of kStreamStepOfE4m3: params.weight is not read.
+void StreamTilesProduct(Device& device, const MatMulParams& params, const E4m3Matrix& weight,
                         StreamSplit split = StreamSplit::kAsFits);
 
 // A weight of half a byte a number, by groups of 128 input features: (nibble - zero) * scale. Of
@@ -44,8 +40,8 @@ struct Int4Matrix {
   int64_t group_stride = 0;  // groups between rows, a multiple of 4
 };
 
-// The same; columns are multiples of 128.
-bool StreamTilesProduct(Device& device, const MatMulParams& params, const Int4Matrix& weight,
+// The same, of kStreamStepOfInt4.
+void StreamTilesProduct(Device& device, const MatMulParams& params, const Int4Matrix& weight,
                         StreamSplit split = StreamSplit::kAsFits);
 
 }  // namespace beamline::cuda
