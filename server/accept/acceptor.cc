@@ -17,8 +17,10 @@
 #include "base/shared_limit.h"
 #include "base/status.h"
 #include "fmt/format.h"
+#include "server/accept/answered_calls.h"
 #include "server/accept/peer_address.h"
 #include "server/accept/receive_watch.h"
+#include "server/accept/received_bytes.h"
 #include "spdlog/spdlog.h"
 
 namespace beamline {
@@ -311,17 +313,19 @@ Acceptor::Turn Acceptor::TryHandOver(int fd) {
   const auto now = Clock::now();
   const std::string& peer = table_.PeerOf(fd);
   const bool is_paced = options_.paces_peers;
-  const auto flood = is_paced || handshakes_ != nullptr ? floods_.Of(peer) : nullptr;
-  if (is_paced && !flood->MayOpen(now)) return Turn::kPaced;
+  const auto of_peer = is_paced || handshakes_ != nullptr ? floods_.Of(peer) : nullptr;
+  if (is_paced && !of_peer->MayOpen(now)) return Turn::kPaced;
+  const auto flood = std::make_shared<ConnectionFlood>(of_peer);
   std::optional<Handshakes::HandingOver> handing_over;
   if (handshakes_ != nullptr) {
-    if (!flood->MayBeginHandshake(now)) return Turn::kPaced;
+    if (!of_peer->MayBeginHandshake(now)) return Turn::kPaced;
     if (!handshakes_->FindPlace(peer, now)) return Turn::kNoHandshake;
     handing_over.emplace(*handshakes_, fd, identity, peer, now, flood);
   }
-  if (is_paced) flood->Open(now);
+  if (is_paced) of_peer->Open(now);
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   table_.HandOver(fd, identity, now + options_.handshake_timeout);
+  if (is_paced) NoteFlood(PeerName(fd), flood);
   if (options_.watches_floods) WatchReceived(fd, identity, flood, stats_);
   ++stats_.accepted;
   hand_over_(fd);

@@ -37,19 +37,19 @@ bool FrameWatch::Follow(std::string_view bytes, TimePoint now) {
 }
 
 void FrameWatch::CountReset(TimePoint now) {
-  const bool has_room = peer_ == nullptr || peer_->AddReset(now);
-  if (!resets_.Add(now, kMostResets, kResetsPerSecond)) {
+  const auto excess = flood_->AddReset(now);
+  if (excess == ConnectionFlood::Excess::kConnection) {
     fault_ = "calls that it takes back at once";
-  } else if (!has_room && resets_.level() > kFew) {
+  } else if (excess == ConnectionFlood::Excess::kPeer) {
     fault_ = "calls that all connections of its address together take back at once";
   }
 }
 
 void FrameWatch::CountIdleFrame(TimePoint now) {
-  const bool has_room = peer_ == nullptr || peer_->AddIdleFrame(now);
-  if (!idle_frames_.Add(now, kMostIdleFrames, kIdleFramesPerSecond)) {
+  const auto excess = flood_->AddIdleFrame(now);
+  if (excess == ConnectionFlood::Excess::kConnection) {
     fault_ = "frames that ask for nothing";
-  } else if (!has_room && idle_frames_.level() > kFew) {
+  } else if (excess == ConnectionFlood::Excess::kPeer) {
     fault_ = "frames that ask for nothing, of all connections of its address together";
   }
 }

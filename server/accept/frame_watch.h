@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-#include "server/accept/peer_floods.h"
+#include "server/accept/connection_flood.h"
 
 namespace beamline {
 
@@ -24,20 +24,10 @@ class FrameWatch {
 
   // Of a block of headers, as it is sent.
   static constexpr size_t kMostHeaderBytes = 64 << 10;
-  // Of calls that a client takes back a second or two after their begin at the latest: so many at
-  // once, and so many a second. Envoy closes a connection at 500 of them.
-  static constexpr double kMostResets = 500;
-  static constexpr double kResetsPerSecond = 200;
-  // Of frames that ask for nothing: SETTINGS, PRIORITY, CONTINUATION and empty DATA.
-  static constexpr double kMostIdleFrames = 1000;
-  static constexpr double kIdleFramesPerSecond = 200;
-  // Of either, what a connection may send at once though its address has sent more than it may
-  // (peer_floods.h): a client beside one that floods is not ended for a single cancellation.
-  static constexpr double kFew = 8;
 
-  FrameWatch() = default;
-  // Counts with the other connections of its address.
-  explicit FrameWatch(std::shared_ptr<PeerFlood> peer) : peer_(std::move(peer)) {}
+  FrameWatch() : FrameWatch(std::make_shared<ConnectionFlood>()) {}
+  // `flood`, not null, counts what may be too much.
+  explicit FrameWatch(std::shared_ptr<ConnectionFlood> flood) : flood_(std::move(flood)) {}
 
   // The connection's next bytes, from its first one on. False from the moment on at which the
   // client has sent more of something than it may: what `fault` says.
@@ -58,15 +48,13 @@ class FrameWatch {
   size_t to_skip_ = kPrefaceBytes;
   std::array<unsigned char, kHeadBytes> head_{};
   size_t head_size_ = 0;
-  size_t header_bytes_ = 0;  // of the block that has begun
-  RateBucket resets_;
-  RateBucket idle_frames_;
+  size_t header_bytes_ = 0;    // of the block that has begun
   uint32_t last_ = 0;          // the last stream that began
   uint32_t last_at_mark_ = 0;  // at mark_
   uint32_t last_before_ = 0;   // at least kYoung ago
   TimePoint mark_;
   std::string_view fault_;
-  std::shared_ptr<PeerFlood> peer_;  // null: counts alone
+  std::shared_ptr<ConnectionFlood> flood_;
 };
 
 }  // namespace beamline

@@ -13,6 +13,10 @@ namespace {
 
 thread_local Handshakes::HandingOver* handing_over = nullptr;
 
+PeerFlood* PeerOf(const std::shared_ptr<ConnectionFlood>& flood) {
+  return flood == nullptr ? nullptr : flood->peer().get();
+}
+
 }  // namespace
 
 uint64_t SocketIdentity(int fd) {
@@ -91,11 +95,11 @@ void Handshakes::Remove(std::list<Entry>::iterator entry) {
 }
 
 void Handshakes::Handshake::SetFinished() {
-  if (flood_ != nullptr) flood_->FinishHandshake();
+  if (PeerFlood* const peer = PeerOf(flood_)) peer->FinishHandshake();
 }
 
 Handshakes::HandingOver::HandingOver(Handshakes& all, int fd, uint64_t identity, std::string peer,
-                                     TimePoint now, std::shared_ptr<PeerFlood> flood)
+                                     TimePoint now, std::shared_ptr<ConnectionFlood> flood)
     : all_(all),
       fd_(fd),
       identity_(identity),
@@ -119,7 +123,7 @@ std::unique_ptr<Handshakes::Handshake> Handshakes::Claim() {
   all.entries_.push_back({of->identity_, of->fd_, of->peer_, of->now_});
   all.by_identity_[of->identity_] = std::prev(all.entries_.end());
   ++all.peers_[of->peer_].num_handshakes;
-  if (of->flood_ != nullptr) of->flood_->BeginHandshake(of->now_);
+  if (PeerFlood* const peer = PeerOf(of->flood_)) peer->BeginHandshake(of->now_);
   return std::unique_ptr<Handshake>(
       new Handshake(all.shared_from_this(), of->identity_, of->flood_));
 }

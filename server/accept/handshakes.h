@@ -15,9 +15,9 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "server/accept/connection_flood.h"
 #include "server/accept/connection_stats.h"
 #include "server/accept/owed_for.h"
-#include "server/accept/peer_floods.h"
 
 namespace beamline {
 
@@ -59,16 +59,17 @@ class Handshakes : public std::enable_shared_from_this<Handshakes> {
     Handshake& operator=(const Handshake&) = delete;
     // Before it goes: the client has done its part. One that goes without was given up.
     void SetFinished();
-    // What its address sends is counted there; may be null.
-    const std::shared_ptr<PeerFlood>& flood() const { return flood_; }
+    // What its connection sends is counted there; may be null.
+    const std::shared_ptr<ConnectionFlood>& flood() const { return flood_; }
 
    private:
     friend class Handshakes;
-    Handshake(std::shared_ptr<Handshakes> all, uint64_t identity, std::shared_ptr<PeerFlood> flood)
+    Handshake(std::shared_ptr<Handshakes> all, uint64_t identity,
+              std::shared_ptr<ConnectionFlood> flood)
         : all_(std::move(all)), identity_(identity), flood_(std::move(flood)) {}
     const std::shared_ptr<Handshakes> all_;
     const uint64_t identity_;
-    const std::shared_ptr<PeerFlood> flood_;
+    const std::shared_ptr<ConnectionFlood> flood_;
   };
 
   // While it lives, handshakes that begin on this thread (Claim) are of the connection `fd`, a
@@ -76,7 +77,7 @@ class Handshakes : public std::enable_shared_from_this<Handshakes> {
   class HandingOver {
    public:
     HandingOver(Handshakes& all, int fd, uint64_t identity, std::string peer, TimePoint now,
-                std::shared_ptr<PeerFlood> flood = nullptr);
+                std::shared_ptr<ConnectionFlood> flood = nullptr);
     ~HandingOver();
     HandingOver(const HandingOver&) = delete;
     HandingOver& operator=(const HandingOver&) = delete;
@@ -88,7 +89,7 @@ class Handshakes : public std::enable_shared_from_this<Handshakes> {
     const uint64_t identity_;
     const std::string peer_;
     const TimePoint now_;
-    const std::shared_ptr<PeerFlood> flood_;
+    const std::shared_ptr<ConnectionFlood> flood_;
     bool is_claimed_ = false;
   };
   // Who gets a connection says that its handshake begins. Null: none is handed over on this thread,

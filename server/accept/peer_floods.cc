@@ -1,6 +1,7 @@
 #include "server/accept/peer_floods.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace beamline {
 
@@ -9,11 +10,17 @@ void RateBucket::Leak(TimePoint now, double per_second) {
   // Threads read the clock before they take their turn here.
   if (passed <= 0) return;
   since_ = now;
-  level_ = std::max(0.0, level_ - passed * per_second);
+  if (level_ >= 0) {
+    level_ = std::max(0.0, level_ - passed * per_second);
+    return;
+  }
+  level_ *= std::exp(-passed / std::chrono::duration<double>(kEarnedFor).count());
+  if (level_ > -0.5) level_ = 0;  // not enough for one
 }
 
-bool PeerFlood::AddReset(TimePoint now) {
+bool PeerFlood::AddReset(TimePoint now, bool is_earned) {
   std::lock_guard lock(mutex_);
+  if (is_earned && earned_resets_.Add(now, 0, 0)) return true;
   if (resets_.Add(now, kMostResets, kResetsPerSecond)) return true;
   flooding_until_ = now + kRemembered;
   return false;
@@ -24,6 +31,11 @@ bool PeerFlood::AddIdleFrame(TimePoint now) {
   if (idle_frames_.Add(now, kMostIdleFrames, kIdleFramesPerSecond)) return true;
   flooding_until_ = now + kRemembered;
   return false;
+}
+
+void PeerFlood::AddAnswer(TimePoint now) {
+  std::lock_guard lock(mutex_);
+  earned_resets_.Earn(now, kResetsPerAnswer, kMostEarnedResets, 0);
 }
 
 bool PeerFlood::MayOpen(TimePoint now) {
@@ -58,7 +70,7 @@ void PeerFlood::FinishHandshake() {
 bool PeerFlood::IsOver(TimePoint now) {
   std::lock_guard lock(mutex_);
   return !IsFlooding(now) && resets_.IsEmpty(now, kResetsPerSecond) &&
-         idle_frames_.IsEmpty(now, kIdleFramesPerSecond) &&
+         earned_resets_.IsEmpty(now, 0) && idle_frames_.IsEmpty(now, kIdleFramesPerSecond) &&
          connections_.IsEmpty(now, kConnectionsPerSecond) &&
          connections_of_flooder_.IsEmpty(now, kConnectionsOfFlooderPerSecond) &&
          handshakes_.IsEmpty(now, kHandshakesPerSecond);

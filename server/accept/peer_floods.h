@@ -2,6 +2,7 @@
 // alone, and a client that opens a new one for every few hundred calls passes it.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -11,10 +12,18 @@
 
 namespace beamline {
 
-// A leaky bucket. Not thread safe.
+// Calls that a client may take back for each that it has had answered: nine of ten may be hedges,
+// or belong to users who left.
+inline constexpr double kResetsPerAnswer = 10;
+
+// A leaky bucket. Its level is below 0 while more has been earned than counted. Not thread safe.
 class RateBucket {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
+
+  // In this time what has been earned and not used shrinks to a third (1/e): a fixed share, so that
+  // the sum over an address's connections shrinks as each of them does.
+  static constexpr std::chrono::seconds kEarnedFor{10};
 
   // Counts one. False, and nothing counted, above `most` at once and `per_second` from there on.
   bool Add(TimePoint now, double most, double per_second) {
@@ -22,6 +31,11 @@ class RateBucket {
     if (level_ + 1 > most) return false;
     ++level_;
     return true;
+  }
+  // Makes room for `count` more, of at most `most_earned` at once beside the limits of Add.
+  void Earn(TimePoint now, double count, double most_earned, double per_second) {
+    Leak(now, per_second);
+    level_ = std::max(level_ - count, std::min(level_, -most_earned));
   }
   bool HasRoom(TimePoint now, double most, double per_second) {
     Leak(now, per_second);
@@ -32,7 +46,7 @@ class RateBucket {
     return level_ == 0;
   }
   // Takes one back that was counted.
-  void TakeBack() { level_ = level_ < 1 ? 0 : level_ - 1; }
+  void TakeBack() { level_ = std::min(level_, std::max(level_ - 1, 0.0)); }
   double level() const { return level_; }  // at the last call
 
  private:
@@ -50,6 +64,8 @@ class PeerFlood {
   // Four times what one connection may, as a proxy has several.
   static constexpr double kMostResets = 2000;
   static constexpr double kResetsPerSecond = 800;
+  // The same of those that answers on their own connections have earned (connection_flood.h).
+  static constexpr double kMostEarnedResets = 8000;
   // Each connection that behaves well sends two of them.
   static constexpr double kMostIdleFrames = 8000;
   static constexpr double kIdleFramesPerSecond = 4000;
@@ -64,9 +80,13 @@ class PeerFlood {
   static constexpr double kMostHandshakes = 512;
   static constexpr double kHandshakesPerSecond = 256;
 
-  // Count one. False: the address has sent more than it may, and so floods.
-  bool AddReset(TimePoint now);
+  // Count one. False: the address has sent more than it may, and so floods. `is_earned`: answers on
+  // its connection have earned it, so it does not count while such answers have earned enough in
+  // all.
+  bool AddReset(TimePoint now, bool is_earned = false);
   bool AddIdleFrame(TimePoint now);
+  // A call was answered over one of its connections.
+  void AddAnswer(TimePoint now);
 
   // Whether its next connection may be handed over now; Open counts it.
   bool MayOpen(TimePoint now);
@@ -85,7 +105,8 @@ class PeerFlood {
 
   std::mutex mutex_;
   // All of this is guarded by mutex_.
-  RateBucket resets_, idle_frames_, connections_, connections_of_flooder_, handshakes_;
+  RateBucket resets_, earned_resets_, idle_frames_;
+  RateBucket connections_, connections_of_flooder_, handshakes_;
   TimePoint flooding_until_;
 };
 

@@ -24,8 +24,8 @@ namespace beamline {
 namespace {
 
 struct Watched {
-  Watched(uint64_t own_inode, std::shared_ptr<PeerFlood> peer, ConnectionStats& own_stats)
-      : inode(own_inode), stats(own_stats), frames(std::move(peer)) {}
+  Watched(uint64_t own_inode, std::shared_ptr<ConnectionFlood> flood, ConnectionStats& own_stats)
+      : inode(own_inode), stats(own_stats), frames(std::move(flood)) {}
 
   const uint64_t inode;  // what the number stands for may have been closed, and be another file now
   ConnectionStats& stats;
@@ -89,12 +89,12 @@ void End(int fd, Watched& watched) {
 
 }  // namespace
 
-void WatchReceived(int fd, uint64_t inode, std::shared_ptr<PeerFlood> peer,
+void WatchReceived(int fd, uint64_t inode, std::shared_ptr<ConnectionFlood> flood,
                    ConnectionStats& stats) {
   Registry& registry = TheRegistry();
   std::unique_lock lock(registry.mutex);
   registry.connections.insert_or_assign(fd,
-                                        std::make_shared<Watched>(inode, std::move(peer), stats));
+                                        std::make_shared<Watched>(inode, std::move(flood), stats));
 }
 
 }  // namespace beamline

@@ -9,15 +9,16 @@
 #include <cstdint>
 #include <memory>
 
+#include "server/accept/connection_flood.h"
 #include "server/accept/connection_stats.h"
-#include "server/accept/peer_floods.h"
 
 namespace beamline {
 
 // From now on, and before its first byte is received, the connection `fd`, a socket with this
 // inode, is watched until it is closed. It speaks HTTP/2 in plain text. `stats`, which outlives it,
-// counts a connection that is ended for what its client sends. `peer` counts with the address's
-// others.
-void WatchReceived(int fd, uint64_t inode, std::shared_ptr<PeerFlood> peer, ConnectionStats& stats);
+// counts a connection that is ended for what its client sends; `flood`, not null, counts what that
+// is.
+void WatchReceived(int fd, uint64_t inode, std::shared_ptr<ConnectionFlood> flood,
+                   ConnectionStats& stats);
 
 }  // namespace beamline

@@ -8,6 +8,7 @@
 #include "absl/strings/cord.h"
 #include "base/status.h"
 #include "fmt/format.h"
+#include "server/accept/answered_calls.h"
 #include "server/by_type.h"
 #include "server/errors.h"
 #include "server/security/metadata_limits.h"
@@ -256,6 +257,8 @@ void CallState::Done() {
   if (unsent_ && (record_.code == absl::StatusCode::kOk || !has_request_)) {
     record_.code = absl::StatusCode::kCancelled;
   }
+  // Answers of gRPC's calls earn what their client may take back of others.
+  if (context_ != nullptr && record_.code == absl::StatusCode::kOk) CountAnswered(record_.peer);
   services_.metrics.RecordCall(record_);
   LogRequest(record_, services_.request_log);
   if (services_.spans != nullptr) services_.spans->Add(record_);

@@ -13,9 +13,9 @@
 #include "fmt/format.h"
 #include "openssl/crypto.h"
 #include "openssl/ssl.h"
+#include "server/accept/connection_flood.h"
 #include "server/accept/frame_watch.h"
 #include "server/accept/handshakes.h"
-#include "server/accept/peer_floods.h"
 #include "server/accept/rare_error.h"
 
 namespace beamline {
@@ -52,13 +52,14 @@ bool IsServerOfHttp2(const SSL* ssl) {
 }
 
 // Of a connection that something is received by.
-FrameWatch* WatchOf(SSL* ssl, TlsConnection* connection, std::shared_ptr<PeerFlood> flood) {
+FrameWatch* WatchOf(SSL* ssl, TlsConnection* connection, std::shared_ptr<ConnectionFlood> flood) {
   if (connection != nullptr && connection->frames != nullptr) return connection->frames.get();
   if (!IsServerOfHttp2(ssl)) return nullptr;
   if (connection == nullptr) {
     connection = new TlsConnection;
     SSL_set_ex_data(ssl, Place(), connection);
   }
+  if (flood == nullptr) flood = std::make_shared<ConnectionFlood>();
   connection->frames = std::make_unique<FrameWatch>(std::move(flood));
   return connection->frames.get();
 }
@@ -66,7 +67,7 @@ FrameWatch* WatchOf(SSL* ssl, TlsConnection* connection, std::shared_ptr<PeerFlo
 // False when the connection is to end.
 bool Follow(SSL* ssl, std::string_view bytes, ConnectionStats& stats) {
   auto* const connection = static_cast<TlsConnection*>(SSL_get_ex_data(ssl, Place()));
-  std::shared_ptr<PeerFlood> flood;
+  std::shared_ptr<ConnectionFlood> flood;
   if (connection != nullptr && connection->handshake != nullptr) {
     flood = connection->handshake->flood();
     connection->handshake->SetFinished();

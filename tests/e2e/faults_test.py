@@ -352,6 +352,34 @@ class Faults(unittest.TestCase):
         self.assertFalse(few.is_closed(0.5))
         self.assertIsNotNone(few.call(path, encode_request()))
 
+    def test_normal_clients_take_back_calls(self):
+        """Over one connection, with answers: of ten calls nine are taken back at once, as often as the server keeps up with."""
+        server = self.serve(models=("embed-en",))
+        normal = self.connect(server)
+        path, body = INFERENCE + "Encode", encode_request("mail")
+        reset = struct.pack(">I", CANCEL)
+        begin = time.monotonic()
+        answered = taken_back = 0
+        while taken_back < 9000 and time.monotonic() < begin + 3 * TIMEOUT_S:
+            calls = [normal.headers_of(path) for _ in range(9)]
+            normal.send(b"".join(data + frame(RST_STREAM, 0, stream, reset) for stream, data in calls))
+            self.assertIsNotNone(normal.call(path, body, timeout=TIMEOUT_S), f"after {answered} answers")
+            answered += 1
+            taken_back += len(calls)
+            for stream, _ in calls:
+                del normal.answers[stream]
+        seconds = time.monotonic() - begin
+        self.assertEqual(taken_back, 9000)
+        self.assertGreater(taken_back, 500 + 300 * seconds, "fewer than any connection may, so that nothing was shown")
+        self.assertEqual(server.metric('beamline_connections_refused_total{reason="flood"'), 0)
+        # The same without answers is a flood, on the same connection too.
+        with contextlib.suppress(ConnectionError):
+            for _ in range(10):
+                normal.send(b"".join(data + frame(RST_STREAM, 0, stream, reset) for stream, data in (
+                    normal.headers_of(path) for _ in range(500))))
+        self.assertTrue(normal.is_closed(10))
+        self.assertEqual(server.metric('beamline_connections_refused_total{reason="flood"'), 1)
+
     def test_resets_over_fresh_connections(self):
         """Each has fewer than a connection may; all of an address together have too many."""
         server = self.serve(models=("embed-en",))

@@ -34,8 +34,8 @@ class Client {
   const std::string& bytes() const { return bytes_; }
   bool is_fair() const {
     return most_header_bytes_ <= FrameWatch::kMostHeaderBytes &&
-           num_resets_ <= static_cast<int>(FrameWatch::kMostResets) &&
-           num_idle_ <= static_cast<int>(FrameWatch::kMostIdleFrames);
+           num_resets_ <= static_cast<int>(ConnectionFlood::kMostResets) &&
+           num_idle_ <= static_cast<int>(ConnectionFlood::kMostIdleFrames);
   }
 
  private:

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace beamline::frame_watch_test {
 namespace {
@@ -44,7 +46,8 @@ class FrameWatchTest : public testing::Test {
     return most;
   }
   void NewConnection(std::shared_ptr<PeerFlood> peer) {
-    watch_ = FrameWatch(std::move(peer));
+    flood_ = std::make_shared<ConnectionFlood>(std::move(peer));
+    watch_ = FrameWatch(flood_);
     stream_ = 1;
     EXPECT_TRUE(Follow(kPreface));
   }
@@ -58,7 +61,8 @@ class FrameWatchTest : public testing::Test {
     return count;
   }
 
-  FrameWatch watch_;
+  std::shared_ptr<ConnectionFlood> flood_ = std::make_shared<ConnectionFlood>();
+  FrameWatch watch_{flood_};
   FrameWatch::TimePoint now_ = FrameWatch::TimePoint() + std::chrono::hours(1);
   uint32_t stream_ = 1;
 };
@@ -104,9 +108,30 @@ TEST_F(FrameWatchTest, FramesThatAskForNothingCountByAddressToo) {
     num_frames += own;
     if (own < 900) break;
   }
-  EXPECT_EQ(num_frames, 8000);
+  EXPECT_EQ(num_frames, 8000 + 8);
   EXPECT_EQ(watch_.fault(),
             "frames that ask for nothing, of all connections of its address together");
+}
+
+TEST_F(FrameWatchTest, ManySlowConnectionsAreAFloodToo) {
+  const auto peer = std::make_shared<PeerFlood>();
+  std::vector<FrameWatch> all;
+  for (int i = 0; i < 100; ++i) {
+    all.emplace_back(std::make_shared<ConnectionFlood>(peer));
+    ASSERT_TRUE(all.back().Follow(kPreface, now_));
+  }
+  // 10,000 a second together, each half of what a connection may.
+  for (int i = 0; i < 200; ++i, stream_ += 2, now_ += milliseconds(10)) {
+    for (FrameWatch& watch : all) watch.Follow(Headers(stream_) + Reset(stream_), now_);
+  }
+  // Those for which the address always has room, 800 a second, go on.
+  EXPECT_EQ(std::ranges::count_if(all, [](const auto& watch) { return watch.fault().empty(); }), 8);
+}
+
+TEST_F(FrameWatchTest, AnsweredCallsPayForThoseThatAreTakenBack) {
+  for (int i = 0; i < 20; ++i) flood_->AddAnswer(now_);
+  EXPECT_EQ(ResetsUntilTheEnd(100000), 500 + 20 * 10);
+  EXPECT_EQ(watch_.fault(), "calls that it takes back at once");
 }
 
 TEST_F(FrameWatchTest, SomeATimeMayBeTakenBack) {
