@@ -20,17 +20,17 @@ namespace beamline {
 
 class Tokenizer;
 
-// The ranks of a model as processes, one of which answers.
+// Multi-process mode: each rank of a model is a process, and rank 0 answers requests.
 struct ProcessOptions {
   static constexpr size_t kFewestSecretBytes = 16;
   static constexpr size_t kMostSecretBytes = 256;
 
-  // Where rank 0, the front, waits for the others; port 0: ranks are threads.
+  // Rank 0 (the front) listens here for the other ranks. Port 0: ranks are threads of one process.
   std::string host;
   int port = 0;
-  int rank = 0;                                 // of this process
-  std::string secret;                           // of all of them
-  std::chrono::milliseconds time_limit{60000};  // for all to come
+  int rank = 0;                                 // rank of this process
+  std::string secret;                           // shared by all ranks
+  std::chrono::milliseconds time_limit{60000};  // for all ranks to connect
 };
 
 struct EngineOptions {
@@ -40,30 +40,30 @@ struct EngineOptions {
   std::vector<ModelOptions> models;
   int num_threads = 0;            // compute threads of the CPU, at most kMostThreads; 0: all
   int num_tokenizer_threads = 2;  // 1 .. kMostTokenizerThreads
-  GpuMemoryLimit gpu_memory;      // of each GPU that a model names
-  // Of those of `models` that tensor_parallel divides, of which there is one then.
+  GpuMemoryLimit gpu_memory;      // for each GPU that a model uses
+  // Applies to the model that uses tensor_parallel; `models` has exactly one model then.
   ProcessOptions processes;
 };
 
-// An INTERNAL error with this payload has a message that a client may read.
+// An INTERNAL error with this payload has a message that is safe to show to clients.
 inline constexpr char kPublicErrorPayload[] = "beamline.public_error";
-// An UNAVAILABLE error with this payload is about a model that is being loaded or unloaded.
+// Set on an UNAVAILABLE error when the model is being loaded or unloaded.
 inline constexpr char kModelNotReadyPayload[] = "beamline.model_not_ready";
 
-// An UNAVAILABLE error with this payload is about a replica that has ended under a request: another
-// one, or the same after its restart, may answer it.
+// Set on an UNAVAILABLE error when a replica ended while it ran the request. A retry may succeed at
+// another replica, or at the same one after its restart.
 inline constexpr char kReplicaEndedPayload[] = "beamline.replica_ended";
 
-// A RESOURCE_EXHAUSTED error with this payload is about a limit of a request: the name of the
-// reason, one of those below.
+// Set on a RESOURCE_EXHAUSTED error that a limit of requests caused. The value is the name of the
+// limit, one of those below.
 inline constexpr char kRefusalPayload[] = "beamline.refusal";
 inline constexpr std::string_view kRefusedByTokens = "queued_tokens";
 inline constexpr std::string_view kRefusedByDeadline = "deadline";
-inline constexpr std::string_view kRefusedByQuota = "quota";  // of a TokenCharge
-// After how many milliseconds another try may be taken, in decimal.
+inline constexpr std::string_view kRefusedByQuota = "quota";  // refused by a TokenCharge
+// Milliseconds after which the client may retry, in decimal.
 inline constexpr char kRetryAfterPayload[] = "beamline.retry_after_ms";
 
-// Names one running request. Cancelling a finished one does nothing.
+// Handle of one running request. Cancelling a finished request does nothing.
 class RequestHandle {
  public:
   virtual ~RequestHandle() = default;
@@ -73,20 +73,24 @@ class RequestHandle {
 
 class Engine {
  public:
-  // Loads every model; an error names the model, the file and the fault. The observer outlives the
-  // engine.
+  // Loads every model; an error names the model, the file and the fault. The observer must outlive
+  // the engine.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineOptions& options,
                                                         EngineObserver* observer = nullptr);
-  virtual ~Engine() = default;  // finishes nothing: running requests get CANCELLED
+  virtual ~Engine() = default;  // waits for nothing: running requests get CANCELLED
 
-  // Validates, then queues; thread safe, returns at once. Errors (the sink is not called then):
-  // NOT_FOUND unknown model; INVALID_ARGUMENT naming the field, its value and the accepted range;
-  // RESOURCE_EXHAUSTED queue full, or the deadline passes before the request could be answered, as
-  // the model's steps take, or its charge is refused; UNAVAILABLE draining, or no replica of the
-  // model can answer. Errors that only tokenizing can find (prompt too long) are returned where the
-  // text is short enough to be tokenized at once; else they come to the sink, as do those of
-  // computing: UNAVAILABLE when the device fails and no other replica can begin anew; INTERNAL when
-  // the model computed NaN or infinity for this request.
+  // Validates and queues the request. Thread safe; returns at once. The sink is not called after
+  // one of these errors:
+  // - NOT_FOUND: unknown model.
+  // - INVALID_ARGUMENT: names the field, its value and the accepted range.
+  // - RESOURCE_EXHAUSTED: the queue is full, the request's charge is refused, or the deadline would
+  //   pass before the answer at the model's measured speed.
+  // - UNAVAILABLE: the engine drains, or no replica of the model can answer.
+  //
+  // Errors that only tokenizing finds (prompt too long) are returned if the text is short enough to
+  // be tokenized at once, and go to the sink otherwise. Errors of the computation also go to the
+  // sink: UNAVAILABLE when the device fails and no other replica can start the request again;
+  // INTERNAL when the model computed NaN or infinity for this request.
   virtual absl::StatusOr<std::shared_ptr<RequestHandle>> Generate(
       GenerateRequest request, std::shared_ptr<GenerateSink> sink) = 0;
   virtual absl::StatusOr<std::shared_ptr<RequestHandle>> Encode(
@@ -100,9 +104,9 @@ class Engine {
   virtual absl::StatusOr<std::shared_ptr<RequestHandle>> Score(ScoreRequest request,
                                                                std::shared_ptr<ScoreSink> sink) = 0;
 
-  // The same, waiting for the answer. The calling thread may compute until then, and hand answers
-  // to the sinks of others whose requests share its steps: a lock that a sink takes it may not
-  // hold.
+  // The same calls, but they block until the answer is there. Meanwhile the calling thread may
+  // compute steps and deliver results to the sinks of other requests in the same steps. The caller
+  // must not hold a lock that a sink takes.
   absl::StatusOr<GenerateResult> GenerateAndWait(GenerateRequest request);
   absl::StatusOr<EncodeResult> EncodeAndWait(EncodeRequest request);
   absl::StatusOr<EncodeResult> ClassifyAndWait(ClassifyRequest request);
@@ -110,75 +114,78 @@ class Engine {
   absl::StatusOr<EncodeResult> FillMaskAndWait(FillMaskRequest request);
   absl::StatusOr<ScoreResult> ScoreAndWait(ScoreRequest request);
 
-  // A `model` is a name, which means the highest version that is ready, or "name@2", that version.
-  // NOT_FOUND naming the model and those that there are. A tokenizer outlives its model's end.
+  // `model` is a name (its highest ready version) or "name@2" (that version). NOT_FOUND names the
+  // model and the models that exist. A tokenizer stays valid after its model is unloaded.
   virtual absl::StatusOr<std::shared_ptr<const Tokenizer>> FindTokenizer(
       const std::string& model) const = 0;
-  // Every version in every state, in the order of their loading.
+  // All versions in all states, in the order in which they were loaded.
   virtual std::vector<ModelInfo> Models() const = 0;
   virtual absl::StatusOr<ModelInfo> FindModel(const std::string& model) const = 0;
-  // Of a name, those of all its versions that are loaded, together with what unloaded ones counted.
+  // For a name: the sum over its loaded versions, plus the counters of unloaded versions.
   virtual absl::StatusOr<ModelStats> Stats(const std::string& model) const = 0;
 
-  // What every replica has, of all models that are loaded. Each is given `patience` to tell it,
-  // which it does between two steps. For people who look for what holds a server up; not for every
-  // second.
+  // The jobs of every replica of all loaded models. Each replica answers between two steps and gets
+  // `patience` to do so. For debugging a server that hangs; too expensive to call every second.
   virtual std::vector<ReplicaSnapshot> Snapshot(std::chrono::milliseconds patience) const = 0;
 
-  // Has replicas that compute nothing give memory that larger steps have touched back to the
-  // system; the next such step takes some milliseconds more. On a CPU; elsewhere nothing happens.
-  // Returns before they have.
+  // Makes idle replicas return the memory that larger steps have touched to the operating system.
+  // The next large step takes some milliseconds more. Only CPU replicas do this. Returns without
+  // waiting for them.
   virtual void ReturnIdleMemory() {}
 
-  // Loads one more model, or version of one, and waits until it is ready: any thread; loads wait
-  // for each other, requests to other models go on. What is there already with the same options is
-  // the answer, and so is the end of a load that is under way. Errors change nothing:
-  // INVALID_ARGUMENT naming the option; ALREADY_EXISTS when it is there, or is being loaded, with
-  // other options; FAILED_PRECONDITION while it is being unloaded, and when its folder or device
-  // does not serve, naming the file and the fault; NOT_FOUND, a folder or file that is not there;
-  // RESOURCE_EXHAUSTED, naming the bytes that it needs and those that are free; UNAVAILABLE
-  // draining. A model that could not be loaded is among Models() as kFailed until its next load or
-  // unload; the last few are.
+  // Loads a model, or another version of one, and returns when it is ready. Any thread may call
+  // this. Loads run one after the other; requests to other models continue. If the same model with
+  // the same options is loaded or being loaded, returns that model or the result of that load.
+  // Errors change nothing:
+  // - INVALID_ARGUMENT: names the option.
+  // - ALREADY_EXISTS: it is loaded, or being loaded, with other options.
+  // - FAILED_PRECONDITION: it is being unloaded, or its folder or device cannot be used; names the
+  //   file and the fault.
+  // - NOT_FOUND: a folder or file does not exist.
+  // - RESOURCE_EXHAUSTED: names the bytes that are needed and those that are free.
+  // - UNAVAILABLE: the engine drains.
+  //
+  // A model whose load failed is listed in Models() as kFailed until it is loaded again or
+  // unloaded; only the last few are kept.
   virtual absl::StatusOr<ModelInfo> Load(const ModelOptions& options) = 0;
-  // Refuses new requests to this version with UNAVAILABLE, waits at most `grace` until it has
-  // answered those that it has, cancels what still runs, and returns when all that it held is given
-  // back, with what it was. `version` 0: the only one of this name. NOT_FOUND when there is none;
-  // INVALID_ARGUMENT when `version` is 0 and there are several; FAILED_PRECONDITION while it is
-  // being loaded. A call while another one unloads the same waits for its end.
+  // Refuses new requests to this version with UNAVAILABLE, waits at most `grace` for its running
+  // requests, and cancels the rest. Returns the model's last info when all its resources are free.
+  // `version` 0: the only version of this name. NOT_FOUND when there is none; INVALID_ARGUMENT when
+  // `version` is 0 and there are several; FAILED_PRECONDITION while it is being loaded. If another
+  // call already unloads it, waits for that call to finish.
   virtual absl::StatusOr<ModelInfo> Unload(const std::string& name, int32_t version,
                                            std::chrono::milliseconds grace) = 0;
 
-  // Lets the other replicas of this version have what comes, waits at most `grace` until this one
-  // has answered what it has, loads it anew, and returns when it answers. What it has not answered
-  // by then is begun again at another replica, or ends with UNAVAILABLE where some of its answer
-  // has been sent. `version` as Unload takes it. NOT_FOUND without such a replica;
-  // FAILED_PRECONDITION when no other replica can answer and this one can, and while it is being
-  // restarted. When its load fails it is kFailed, and the error is Load's.
+  // Sends new requests to the other replicas of this version, waits at most `grace` for this
+  // replica's requests, reloads it, and returns when it can answer. An unfinished request is
+  // restarted at another replica. If a part of its answer was already sent, it ends with
+  // UNAVAILABLE instead. `version` is as in Unload. NOT_FOUND when there is no such replica;
+  // FAILED_PRECONDITION while it is being restarted, and when it can answer but no other replica
+  // can. If the reload fails, the replica is kFailed and the error is that of Load.
   virtual absl::StatusOr<ModelInfo> RestartReplica(const std::string& name, int32_t version,
                                                    int32_t replica,
                                                    std::chrono::milliseconds grace) = 0;
 
-  // `listener` is told of each change of a model's state from now on, one at a time, in order, by
-  // the thread that changes it; it must return quickly, and may ask for Models(). Replaces an
-  // earlier listener. Before this returns, the earlier one is told no more.
+  // Calls `listener` at each change of a model's state: one call at a time, in order, on the thread
+  // that makes the change. It must return quickly and may call Models(). Replaces the previous
+  // listener, which is not called after this returns.
   using ModelListener = std::function<void(const ModelInfo& model)>;
   virtual void OnModelChange(ModelListener listener) = 0;
 
-  // `listener` is told of each replica that goes from one phase to another from now on, by the
-  // thread that finds it out; it must return quickly, and may ask for Models(). Replaces an earlier
-  // listener.
+  // Calls `listener` when a replica changes its phase, on the thread that detects the change. It
+  // must return quickly and may call Models(). Replaces the previous listener.
   using ReplicaListener = std::function<void(const ReplicaChange& change)>;
   virtual void OnReplicaChange(ReplicaListener listener) = 0;
 
-  // `listener` is told of each model whose last replica fails for good, before that model's
-  // requests get the error; of those that have failed already, at once. Called from engine threads;
-  // must return quickly. Replaces an earlier listener.
+  // Calls `listener` when the last replica of a model fails permanently, before the model's
+  // requests get the error. For models that have failed already it is called at once. Runs on
+  // engine threads and must return quickly. Replaces the previous listener.
   using FaultListener = std::function<void(const ModelInfo& model, const absl::Status& fault)>;
   virtual void OnFault(FaultListener listener) = 0;
 
-  // Refuses new requests with UNAVAILABLE and waits until those accepted have finished, at most
-  // `timeout`. Returns whether all of them did. Ends a load that is under way, with UNAVAILABLE, at
-  // once, and the waits of unloads when it returns.
+  // Refuses new requests with UNAVAILABLE and waits at most `timeout` for the accepted ones.
+  // Returns whether all of them finished. Ends a load in progress with UNAVAILABLE at once; pending
+  // Unload calls stop waiting when this returns.
   virtual bool Drain(std::chrono::milliseconds timeout) = 0;
 };
 

@@ -1,4 +1,4 @@
-// A process that computes a part of a model that another process answers with.
+// Followers: processes that compute a part of a model whose requests another process answers.
 #pragma once
 
 #include <functional>
@@ -9,10 +9,10 @@
 
 namespace beamline {
 
-// Computes as the rank that options.processes names, for one front after the other, each of whose
-// beginnings and ends `log` is told. Returns when no front comes within the time limit
-// (UNAVAILABLE), and when this process does not fit the front, or cannot load its part: an error
-// that names what differs. REQUIRES: a rank above 0, one model that tensor_parallel divides.
+// Computes as the rank in options.processes, for one front (rank 0) after another. Calls `log` when
+// a front connects and when it disconnects. Returns UNAVAILABLE when no front connects within the
+// time limit. Also returns when this process does not match the front or cannot load its part; the
+// error names the difference. REQUIRES: rank > 0, and one model that uses tensor_parallel.
 absl::Status FollowFronts(const EngineOptions& options,
                           const std::function<void(const std::string& line)>& log);
 

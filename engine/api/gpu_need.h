@@ -1,4 +1,4 @@
-// How much of a GPU a set of models needs, where that is known before any of them is loaded.
+// Estimates the GPU memory that a set of models needs, before any of them is loaded.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace beamline {
 
-// Bytes that gpu_memory.bytes may be, so that all models of the options fit on their GPUs: what the
-// GPU with the most needs, with room for what no plan counts. nullopt where that is not known: a
-// generator or translator without cache_bytes, a model on several ranks, a folder that cannot be
-// read, or no GPU that a model may use. Reads the folders, but no weights. Models that are loaded
-// later are not in it.
+// A value for gpu_memory.bytes with which all models of the options fit on their GPUs: the need of
+// the fullest GPU, plus a reserve for memory that no plan counts. nullopt when the need is unknown:
+// a generator or translator without cache_bytes, a model with several ranks, a folder that cannot
+// be read, or no usable GPU. Reads the folders but no weights. Does not include models that are
+// loaded later.
 std::optional<int64_t> NeededGpuBytes(const EngineOptions& options);
 
 }  // namespace beamline

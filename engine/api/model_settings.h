@@ -1,6 +1,6 @@
-// The settings of a model by their names: what each may be and what it means. Loading checks by
-// this table; whoever takes settings from people (the server's flags and file, benchmarks, the
-// operating guide) takes names, ranges and meanings from here, and defaults from ModelOptions.
+// The settings of a model by name, with ranges and help texts. Loading validates options with this
+// table. The server's flags and config file, the benchmarks and the operating guide take names,
+// ranges and help texts from here, and defaults from ModelOptions.
 #pragma once
 
 #include <array>
@@ -26,13 +26,13 @@ struct ModelSetting {
   std::string_view help;
   int64_t min = 0;  // of numbers
   int64_t max = 0;
-  std::span<const std::string_view> choices = {};  // of strings; empty: any; N: a number from 0;
-                                                   // "A to B": a number of these
+  std::span<const std::string_view> choices = {};  // of strings; empty: any; N: a number from 0; "A
+                                                   // to B": a number in this range
   bool may_be_empty = false;                       // of strings with choices
-  bool is_list = false;                            // of strings: words with commas between them
+  bool is_list = false;                            // of strings: a comma-separated list
 };
 
-// What a model can compute in (DType's others are for storage and indices).
+// Types that a model can compute in (other DTypes are for storage and indices).
 inline constexpr std::array kComputeTypes = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
 
 inline constexpr std::array<std::string_view, 3> kPrecisionChoices = {"float32", "bfloat16",
@@ -110,7 +110,7 @@ inline constexpr std::array kModelSettings = {
                          "are cut for it; 0: as long as max_batch_tokens tokens take",
                  .min = 0,
                  .max = 60000},
-    // A GPU's grid has no more blocks in the directions that sequences take.
+    // 65535 is the largest grid size of a GPU in the dimensions used for sequences.
     ModelSetting{.name = "max_sequences",
                  .member = &ModelOptions::max_sequences,
                  .help = "sequences that may run at once",

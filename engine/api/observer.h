@@ -1,4 +1,4 @@
-// What the engine tells while it works.
+// Callbacks that report the engine's work.
 #pragma once
 
 #include <chrono>
@@ -13,21 +13,20 @@ struct StepReport {
   Phase phase = Phase::kDecode;
   std::chrono::nanoseconds duration{};
   int32_t num_tokens = 0;
-  int32_t num_prompt_tokens = 0;  // of them: encoder inputs, and prompts
+  int32_t num_prompt_tokens = 0;  // of num_tokens: encoder inputs and prompts
   int32_t num_sequences = 0;
 };
 
-// Told of what happens, on the replica's own thread: one instance per model needs no locks against
-// itself.
+// Called on the replica's own thread. With one instance per model, OnStep needs no lock.
 class EngineObserver {
  public:
   virtual ~EngineObserver() = default;
   virtual void OnStep(const std::string& model, const StepReport& report) = 0;
-  // A choice that the model's device made for the first time: what was chosen, and why.
+  // The device chose an implementation for the first time; `line` says which one and why.
   virtual void OnChoice(const std::string& model, const std::string& line) {
     static_cast<void>(model), static_cast<void>(line);
   }
-  // How far the load of a large model is, at regular steps, on the threads that load it.
+  // Progress of loading a large model, at regular intervals, on the loading threads.
   virtual void OnLoading(const std::string& model, const std::string& line) {
     static_cast<void>(model), static_cast<void>(line);
   }

@@ -1,7 +1,6 @@
-// What is asked of the engine and what comes back, as plain structs. The engine knows no protobuf:
-// server/ converts. Field names are those of the public contract
-// (proto/beamline/v1/inference.proto), because error messages name them; what they may hold is in
-// request_limits.h.
+// Requests to the engine and their results, as plain structs. The engine knows no protobuf: server/
+// converts. Fields have the names of the API (proto/beamline/v1/inference.proto), because error
+// messages name them. Their ranges are in request_limits.h.
 #pragma once
 
 #include <chrono>
@@ -28,12 +27,12 @@ using TokenIds = std::vector<int32_t>;
 struct ChatMessage {
   std::string role;
   std::optional<std::string> content;
-  std::string members_json;  // what else it has, a JSON object; may be empty
+  std::string members_json;  // its other members, a JSON object; may be empty
 
   bool operator==(const ChatMessage&) const = default;
 };
 
-// A conversation, which the checkpoint's chat template makes a text of. The JSON texts may be
+// A conversation, which the checkpoint's chat template renders as text. The JSON texts may be
 // empty.
 struct Chat {
   std::vector<ChatMessage> messages;
@@ -46,9 +45,9 @@ struct Chat {
   bool operator==(const Chat&) const = default;
 };
 
-// Text in UTF-8, token ids taken as they are (nothing is added to them), or a conversation, whose
-// text has its special tokens already. A text without tokens starts at the model's begin token
-// (decoder-only models). Only what a request generates from or scores after may be a conversation.
+// Text in UTF-8, token ids taken as they are (nothing is added), or a conversation, whose rendered
+// text already has its special tokens. For decoder-only models, a text without tokens becomes the
+// BOS token. Only prompts to generate from or to score after may be conversations.
 using Prompt = std::variant<std::string, TokenIds, Chat>;
 
 // --- Generation ---------------------------------------------------------------------------------
@@ -76,14 +75,15 @@ struct BeamOptions {
   float diversity_penalty = 0.0f;  // per beam of an earlier group that chose the token
 };
 
-// monostate: as the model's generation_config.json says, else greedy.
+// monostate: generation_config.json decides, else greedy.
 using Decoding = std::variant<std::monostate, GreedyOptions, SamplingOptions, BeamOptions>;
 
 struct LimitOptions {
   std::optional<int32_t> max_new_tokens;  // absent: the model's default, at most what fits
-  // Holds back stop ids and texts too. Absent: the model's default, which does not.
+  // Holds back end tokens, stop ids and stop texts. Absent: the model's default, which holds back
+  // end tokens only.
   std::optional<int32_t> min_new_tokens;
-  std::vector<std::string> stop;  // none empty; without any: the model's
+  std::vector<std::string> stop;  // no empty strings; none given: the model's
   TokenIds stop_token_ids;
   bool ignore_eos = false;
   bool include_stop = false;  // keep the matched stop string in the text
@@ -101,12 +101,13 @@ struct ShapingOptions {
 };
 
 struct OutputOptions {
-  // The chosen token's log-probability and those of so many likeliest.
+  // Number of most likely tokens to report besides the chosen one.
   int32_t logprobs = 0;
-  bool return_logprobs = false;  // log-probabilities at all (logprobs = 0: the chosen alone)
+  bool return_logprobs = false;  // report log-probabilities at all (logprobs = 0: only the chosen
+                                 // token's)
   bool return_token_ids = true;
   bool skip_special_tokens = true;
-  // The same of the prompt's tokens; decoder-only models.
+  // As logprobs, for the prompt's tokens; decoder-only models.
   std::optional<int32_t> prompt_logprobs;
   bool echo = false;  // the prompt's text and ids before the generated ones
 };
@@ -115,8 +116,8 @@ struct GenerateRequest {
   std::string model;
   Prompt prompt;
   std::optional<Prompt> target_prefix;  // encoder-decoder models: forced first target tokens
-  // Translators between many languages, of those that their tokenizer knows; empty: its own, and
-  // whatever the model begins with.
+  // Multilingual translators: languages that the tokenizer knows. Empty: the tokenizer's default
+  // source, and the target that the model chooses by itself.
   std::string source_language, target_language;
   Decoding decoding;
   LimitOptions limits;
@@ -124,12 +125,12 @@ struct GenerateRequest {
   OutputOptions output;
   int32_t priority = 0;    // higher first
   std::string client;      // requests of equal priority share fairly between clients
-  std::string request_id;  // the client's; comes to nothing in the engine
-  std::string cache_salt;  // cached prompts are shared with requests of the same salt only
+  std::string request_id;  // from the client; the engine ignores it
+  std::string cache_salt;  // cached prefixes are shared only between requests with the same salt
   std::optional<Clock::time_point> deadline;
-  std::shared_ptr<TokenCharge> charge;  // of its tokens; null: nobody counts them
-  // An answer that must come out larger (engine/intake/answer_size.h) is OUT_OF_RANGE before
-  // anything of it is computed; 0: any size will do.
+  std::shared_ptr<TokenCharge> charge;  // charged for its tokens; null: not charged
+  // If the answer would be larger (engine/intake/answer_size.h), the request fails with
+  // OUT_OF_RANGE before it is computed; 0: no limit.
   int64_t max_answer_bytes = 0;
 };
 
@@ -142,7 +143,7 @@ struct TokenLogprob {
 
 struct PositionLogprobs {
   TokenLogprob chosen;
-  std::vector<TokenLogprob> top;  // descending, as many as asked for
+  std::vector<TokenLogprob> top;  // descending; as many as requested
 };
 
 struct GeneratedSequence {
@@ -150,50 +151,50 @@ struct GeneratedSequence {
   std::string text;
   double cumulative_logprob = 0.0;
   float score = 0.0f;  // beam search: sum / length^length_penalty; else cumulative_logprob
-  std::vector<PositionLogprobs> logprobs;  // one per id, when asked for
+  std::vector<PositionLogprobs> logprobs;  // one per id, if requested
   FinishReason finish_reason = FinishReason::kNone;
 };
 
 struct Usage {
   int32_t prompt_tokens = 0;
-  int32_t cached_tokens = 0;     // of the prompt, found in the cache
+  int32_t cached_tokens = 0;     // prompt tokens found in the prefix cache
   int32_t generated_tokens = 0;  // over all returned sequences
 };
 
 struct Timing {
   std::chrono::nanoseconds queue{};             // submission to the first step
-  std::chrono::nanoseconds expected_queue{-1};  // as it was told at submission; < 0: it was not
+  std::chrono::nanoseconds expected_queue{-1};  // estimate made at submission; < 0: none was made
   std::chrono::nanoseconds first_token{};       // to the first token; encode and score: zero
   std::chrono::nanoseconds total{};             // submission to the end
 };
 
-// What became certain since the last delta of a stream. Never retracted.
+// New output since the last delta of a stream. Never retracted.
 struct GenerateDelta {
-  int32_t sequence = 0;  // which of num_sequences
+  int32_t sequence = 0;  // index: 0 .. num_sequences - 1
   TokenIds ids;
   std::string text;
   std::vector<PositionLogprobs> logprobs;
 };
 
 struct GenerateResult {
-  // Hypotheses: best first. Samples: in the order of their draws, as deltas number them.
+  // Beam search: best first. Samples: in sampling order, with the same indices as in deltas.
   std::vector<GeneratedSequence> sequences;
   Usage usage;
   Timing timing;
-  uint64_t seed = 0;  // of sampling
-  // When asked for: one per prompt token but the first.
+  uint64_t seed = 0;  // used for sampling
+  // If requested: one entry per prompt token except the first.
   std::vector<PositionLogprobs> prompt_logprobs;
 };
 
-// Where the results of one request go. Called from an engine thread, never concurrently; must
-// return quickly and must not call back into the engine other than Cancel.
+// Receives the results of one request. Called on an engine thread, never concurrently. It must
+// return quickly and may call only Cancel on the engine.
 class GenerateSink {
  public:
   virtual ~GenerateSink() = default;
-  // REQUIRES for OnDelta to be called: wants_deltas() at submission.
+  // OnDelta is called only if wants_deltas() was true at submission.
   virtual bool wants_deltas() const { return false; }
   virtual void OnDelta(GenerateDelta delta) { static_cast<void>(delta); }
-  // Exactly once, last.
+  // Called exactly once, as the last call.
   virtual void OnFinish(absl::StatusOr<GenerateResult> result) = 0;
 };
 
@@ -202,8 +203,8 @@ class GenerateSink {
 struct ScoreRequest {
   std::string model;
   Prompt prompt;  // encoder-decoder models: the source
-  // None without tokens. Text: without special tokens for decoder-only
-  // models, as a whole target with its end token for encoder-decoder ones.
+  // Each has at least one token. Decoder-only models: text without special tokens. Encoder-decoder
+  // models: text as a whole target with its end token.
   std::vector<Prompt> continuations;
   std::string source_language, target_language;  // as in GenerateRequest
   bool per_token = false;                        // ContinuationScore::tokens
@@ -244,17 +245,17 @@ struct EncodeRequest {
   std::optional<Pooling> pooling;     // absent: the model's own
   bool per_token = false;             // pooling NONE: one vector per token
   std::optional<bool> normalize;      // absent: the model's own
-  std::optional<int32_t> dimensions;  // absent: all; else a prefix of this many, normalised again
+  std::optional<int32_t> dimensions;  // absent: all; else the first ones, normalised again
   EncodeTruncation truncate = EncodeTruncation::kNone;
-  std::string prompt_name;  // of config_sentence_transformers.json; empty: its default
+  std::string prompt_name;  // from config_sentence_transformers.json; empty: the model's default
   int32_t priority = 0;
   std::string client;
   std::string request_id;
   std::optional<Clock::time_point> deadline;
   std::shared_ptr<TokenCharge> charge;
   int64_t max_answer_bytes = 0;  // as in GenerateRequest
-  // Told once, before anything is computed, how many bytes the answer has at least
-  // (engine/intake/answer_size.h), on the thread that tokenizes; may be empty.
+  // Called once before the computation, on the tokenizing thread, with the minimum size of the
+  // answer in bytes (engine/intake/answer_size.h); may be empty.
   std::function<void(int64_t)> on_answer_bytes;
 };
 
@@ -269,19 +270,19 @@ struct Embedding {
 struct InputToken {
   int32_t id = 0;
   int32_t begin = 0, end = 0;  // bytes of the text
-  bool of_template = false;    // stands for none of the text
+  bool of_template = false;    // added by the template; not part of the text
 };
 
-// A masked token, and what may stand in its place.
+// A masked token and its candidate tokens.
 struct FilledMask {
-  int32_t position = 0;                             // among the input's tokens
-  std::vector<std::pair<int32_t, float>> tokens{};  // ids and probabilities, the best first
+  int32_t position = 0;                             // index in the input's tokens
+  std::vector<std::pair<int32_t, float>> tokens{};  // ids and probabilities, best first
 };
 
 struct EncodeResult {
   std::vector<Embedding> embeddings;            // in the order of the inputs
-  std::vector<std::vector<InputToken>> tokens;  // of each input; for requests that ask for them
-  std::vector<std::vector<FilledMask>> masks;   // of each input; for requests that fill them in
+  std::vector<std::vector<InputToken>> tokens;  // per input; only if the request asks for tokens
+  std::vector<std::vector<FilledMask>> masks;   // per input; only for FillMask
   Usage usage;
   Timing timing;
 };
@@ -294,43 +295,44 @@ class EncodeSink {
 
 // --- Classifying --------------------------------------------------------------------------------
 
-// What a classifier's logits become before they are told: sigmoid of each, or softmax of all.
+// Applied to a classifier's logits: sigmoid to each, or softmax over all.
 enum class ScoreFunction : uint8_t { kNone, kSigmoid, kSoftmax };
 
-// Two texts that are one input, in the tokenizer's template of two texts.
+// Two texts as one input, combined by the tokenizer's pair template.
 struct TextPair {
   std::string first, second;
 };
-// Text in UTF-8; ids taken as they are, of type 0; or a pair.
+// Text in UTF-8; token ids taken as they are, with type id 0; or a pair.
 using ClassifyInput = std::variant<std::string, TokenIds, TextPair>;
 
-// The answer is an EncodeResult, whose vectors are the scores of each input's classes, in the order
+// The result is an EncodeResult: one vector per input, with the scores of its classes in the order
 // of ModelInfo::labels.
 struct ClassifyRequest {
   std::string model;
   std::vector<ClassifyInput> inputs;
-  // Reranking: the first text of every pair, whose second one is each of the inputs, a text. Such a
-  // model has one class, or writes and has a rerank_template.
+  // Reranking: the first text of every pair; each input is a text and becomes the second. The model
+  // has one class, or it generates and has a rerank_template.
   std::optional<std::string> query;
   std::optional<ScoreFunction> function;  // absent: the model's own
-  std::optional<int32_t> top;             // that the caller wants to know of; the engine checks it
+  std::optional<int32_t> top;             // number of classes the caller wants; the engine only
+                                          // checks it
   EncodeTruncation truncate = EncodeTruncation::kNone;
   int32_t priority = 0;
   std::string client;
   std::string request_id;
-  std::string cache_salt;  // of a model that writes, as in GenerateRequest
+  std::string cache_salt;  // of generative rerankers, as in GenerateRequest
   std::optional<Clock::time_point> deadline;
   std::shared_ptr<TokenCharge> charge;
   int64_t max_answer_bytes = 0;  // as in GenerateRequest
 };
 
-// The answer is an EncodeResult with tokens, whose vectors, one for each token, are the softmax of
-// the token's classes, in the order of ModelInfo::labels.
+// The result is an EncodeResult with tokens. It has one vector per token: the softmax over the
+// token's classes, in the order of ModelInfo::labels.
 struct ClassifyTokensRequest {
   std::string model;
   std::vector<std::string> inputs;  // UTF-8
-  std::optional<int32_t> top;       // that the caller wants to know of; the engine checks it
-  size_t num_ignored_labels = 0;    // likewise
+  std::optional<int32_t> top;       // number of classes the caller wants; the engine only checks it
+  size_t num_ignored_labels = 0;    // only checked, too
   EncodeTruncation truncate = EncodeTruncation::kNone;
   int32_t priority = 0;
   std::string client;
@@ -342,12 +344,12 @@ struct ClassifyTokensRequest {
 
 // --- Filling masks ------------------------------------------------------------------------------
 
-// The answer is an EncodeResult with tokens and masks, and no vectors.
+// The result is an EncodeResult with tokens and masks, but no vectors.
 struct FillMaskRequest {
   std::string model;
-  std::vector<std::string> inputs;   // UTF-8, each with one ModelInfo::mask_token at least
-  int32_t top_k = 5;                 // of each mask
-  std::vector<std::string> targets;  // the only ones that are told; empty: the whole vocabulary
+  std::vector<std::string> inputs;   // UTF-8; each has at least one ModelInfo::mask_token
+  int32_t top_k = 5;                 // per mask
+  std::vector<std::string> targets;  // candidates are limited to these; empty: the whole vocabulary
   EncodeTruncation truncate = EncodeTruncation::kNone;
   int32_t priority = 0;
   std::string client;

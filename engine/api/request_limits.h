@@ -1,5 +1,5 @@
-// What each field of a request may hold, whatever the model: one table. The engine checks by it
-// (engine/decoding/option_checks.h), and a test compares it with the contract's comments and the
+// One table of the range of each request field, independent of the model. The engine validates with
+// it (engine/decoding/option_checks.h). A test compares it with the comments of the API and the
 // client's help (tests/server/contract_limits_test.cc).
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace beamline {
 
-// Of numbers. Without an upper end the model or another field may have one.
+// Range of a number. Without a maximum here, the model or another field may set one.
 struct NumberRange {
   static constexpr double kNoEnd = std::numeric_limits<double>::infinity();
   double min = 0;
@@ -20,9 +20,9 @@ struct NumberRange {
   bool excludes_min = false;
 };
 
-// Of a whole request: its texts, messages and fields that nobody knows, in JSON its texts, lists,
-// objects and names. Each takes far more memory than bytes on the wire. Four times what the largest
-// lists below come to.
+// Maximum parts of a whole request: its texts, messages and unknown fields; in JSON its texts,
+// lists, objects and names. Each part takes far more memory than bytes on the wire. Four times the
+// sum of the largest lists below.
 inline constexpr size_t kMostRequestParts = size_t{1} << 16;
 
 struct SizeRange {
@@ -31,10 +31,12 @@ struct SizeRange {
 };
 
 struct RequestLimit {
-  std::string_view field;                    // as errors name it; the contract has no "decoding."
-  std::optional<NumberRange> value = {};     // of a number, of each number of a map
-  std::optional<SizeRange> size = {};        // of a list or a map its entries, of a text its bytes
-  std::optional<SizeRange> entry_size = {};  // of a list's texts their bytes, of its prompts tokens
+  std::string_view field;                    // as errors name it; the API's field has no
+                                             // "decoding."
+  std::optional<NumberRange> value = {};     // of a number, or of each number of a map
+  std::optional<SizeRange> size = {};        // list or map: entries; text: bytes
+  std::optional<SizeRange> entry_size = {};  // list of texts: bytes of each; list of prompts:
+                                             // tokens of each
 };
 
 inline constexpr std::array kRequestLimits = {
@@ -74,14 +76,14 @@ inline constexpr std::array kRequestLimits = {
     RequestLimit{.field = "continuations", .size = SizeRange{1, 4096}},
 };
 
-// The row of a field, found when it is compiled; a field without one does not compile.
+// The row of a field, found at compile time; an unknown field does not compile.
 consteval const RequestLimit& LimitOf(std::string_view field) {
   size_t row = 0;
   while (kRequestLimits.at(row).field != field) ++row;
   return kRequestLimits.at(row);
 }
 
-// Of samples and beams.
+// For samples and beams.
 inline constexpr auto kMaxNumSequences =
     static_cast<int32_t>(LimitOf("decoding.beam.width").value->max);
 static_assert(LimitOf("decoding.sampling.num_sequences").value->max == kMaxNumSequences);
