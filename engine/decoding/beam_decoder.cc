@@ -11,7 +11,7 @@ namespace {
 
 static_assert(sizeof(BeamDecoder) < 1008);
 
-// Whose hypotheses have memory from the first step on.
+// Steps for which the hypothesis tree reserves memory at the start.
 constexpr int32_t kUsualSteps = 64;
 
 }  // namespace
@@ -49,7 +49,7 @@ BeamDecoder::BeamDecoder(const ResolvedDecoding& decoding, std::span<const int32
 int32_t BeamDecoder::NumCandidates(size_t group) const {
   int32_t count = groups_[group].num_candidates();
   if (decoding_.output.return_logprobs) count = std::max(count, decoding_.output.logprobs);
-  // As many more as there are tokens that earlier groups may make costlier.
+  // One more for each token that earlier groups may have penalised.
   count += static_cast<int32_t>(group) * groups_[group].width();
   return std::min({count, decoding_.vocab_size, kMaxCandidates});
 }
@@ -94,7 +94,7 @@ std::optional<BeamRequest> BeamDecoder::Beams() {
 std::optional<std::span<const AssumedRow>> BeamDecoder::Assume() {
   if (!runs_ahead_) return std::nullopt;
   const std::span<const BeamGroup::Beam> beams = groups_[0].beams();
-  // Fewer, where bans left no more: the rows to come have no blocks of their own yet.
+  // Fewer beams exist if bans left fewer; their future rows have no blocks of their own yet.
   const auto width = static_cast<size_t>(decoding_.beam_width);
   if (beams.size() != 1 && beams.size() != width) return std::nullopt;
   assumed_.clear();
@@ -159,7 +159,7 @@ std::span<const RowResult> BeamDecoder::Rank(const BeamGroup& group,
 }
 
 void BeamDecoder::SettlePrefix() {
-  // Sequence 0 will be the best hypothesis so far or descend from a live beam.
+  // Sequence 0 will be the best hypothesis so far, or descend from a live beam.
   ancestors_.clear();
   const BeamGroup::Hypothesis* best = nullptr;
   for (const BeamGroup& group : groups_) {
@@ -178,7 +178,7 @@ void BeamDecoder::SettlePrefix() {
     const int32_t token = tree_[node].token;
     delta.ids.push_back(token);
     if (decoding_.output.return_logprobs) delta.logprobs.push_back(tree_.Logprobs(node));
-    // A prefix of live beams holds no stop string that counts.
+    // A prefix of live beams contains no stop string that counts.
     BEAMLINE_CHECK(!settled_text_->Append(token, StopStringCounts(decoding_, tree_[node].length)));
   }
   settled_ = settled;
@@ -209,7 +209,7 @@ void BeamDecoder::Finish() {
   if (wants_deltas_) StreamRest();
 }
 
-// What the settled prefix has not told yet.
+// Streams the text after the settled prefix.
 void BeamDecoder::StreamRest() {
   const auto settled_ids = static_cast<size_t>(tree_[settled_].length);
   for (size_t i = 0; i < sequences_.size(); ++i) {

@@ -1,14 +1,14 @@
 // Beam search with the hypotheses and scores of Hugging Face's vectorised `_beam_search`
 // (transformers/generation/utils.py, since 4.49), and diverse beam search with those of its
-// `_group_beam_search` (until 4.57): see beam_group.cc for the step of one group.
+// `_group_beam_search` (until 4.57). beam_group.cc describes the step of one group.
 //
-// A plain search is one group of beams. In a diverse one the groups advance one after the other
-// within a step, and a token costs a group `diversity_penalty` for each beam of an earlier group
-// that chose it; each group has its own hypotheses, and the answer is the best of all groups. A
-// group that is over counts as choosing the pad token in each of its beams, as in transformers.
+// A plain search is one group of beams. In diverse search the groups advance one after the other
+// within a step. A token costs a group `diversity_penalty` for each beam of an earlier group that
+// chose it. Each group has its own hypotheses; the answer is the best over all groups. As in
+// transformers, each beam of a finished group counts as choosing the pad token.
 //
-// Where transformers fills up with beams at -1e9, because fewer tokens are allowed than there are
-// beams, there is no beam here, and a hypothesis that such a beam would become is not returned.
+// If fewer tokens are allowed than there are beams, transformers adds beams with a score of -1e9.
+// This decoder adds none, and does not return the hypotheses that such beams would become.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +26,11 @@
 
 namespace beamline {
 
-// There is one for each request: at 1,008 bytes and more, glibc's malloc would merge all small
-// pieces that were freed lately before it gives one.
+// One is allocated per request and must stay below 1,008 bytes: for larger allocations glibc's
+// malloc first merges all small pieces that were freed lately.
 class BeamDecoder final : public GroupDecoder {
  public:
-  // tokenizer outlives the decoder. REQUIRES: kind is kBeam.
+  // The tokenizer must outlive the decoder. REQUIRES: kind is kBeam.
   BeamDecoder(const ResolvedDecoding& decoding, std::span<const int32_t> prompt,
               const Tokenizer& tokenizer, bool wants_deltas);
 
@@ -51,7 +51,7 @@ class BeamDecoder final : public GroupDecoder {
   void WriteScores();
   void WriteRequest(const LogitsShaper& shaper, size_t group, RowRequest& request) const;
   int32_t NumCandidates(size_t group) const;
-  // The rows as the group is to rank them after what earlier groups chose.
+  // The group's rows, reranked by the penalty for tokens that earlier groups chose.
   std::span<const RowResult> Rank(const BeamGroup& group, std::span<const RowResult> rows);
 
   void Finish();
@@ -64,32 +64,32 @@ class BeamDecoder final : public GroupDecoder {
   const bool wants_deltas_;
   const StopStrings stop_strings_;
   const std::shared_ptr<const ShapingRules> rules_;
-  // The next rows are the best candidates but end tokens, and nothing else decides them: no text,
-  // no other group, no edits that differ between beams.
+  // The backend can choose the next rows: they are the best candidates without end tokens. No text,
+  // other group, or edit that differs between beams affects the choice.
   bool runs_ahead_ = false;
   TokenIds end_ids_;
   int32_t num_steps_ = 0;
 
   HypothesisTree tree_;
-  std::vector<BeamGroup> groups_;  // at the first step all have their one beam on the same row
-  std::unique_ptr<HammingDiversity> diversity_;  // of several groups
-  std::vector<BeamGroup::Hypothesis> answer_;    // of all groups, best first
+  std::vector<BeamGroup> groups_;  // at the first step, each has one beam, all on the same row
+  std::unique_ptr<HammingDiversity> diversity_;  // only with several groups
+  std::vector<BeamGroup::Hypothesis> answer_;    // over all groups, best first
   std::vector<GeneratedSequence> sequences_;
   bool finished_ = false;
 
-  // What has been streamed of sequence 0.
+  // What was streamed of sequence 0 so far.
   int32_t settled_ = HypothesisTree::kRoot;
   size_t settled_bytes_ = 0;
   std::optional<SequenceText> settled_text_;  // with deltas only
   std::vector<GenerateDelta> deltas_;
 
-  // Of the step being made; kept for their memory.
+  // Scratch of the current step; kept to reuse memory.
   std::vector<RowRequest> requests_;
   std::vector<float> scores_;
   std::vector<AssumedRow> assumed_;
-  RowRequest assumed_request_;  // of every assumed row
+  RowRequest assumed_request_;  // shared by all assumed rows
   std::vector<Continuation> continuations_;
-  std::optional<LogitsShaper> next_shaper_;  // of every assumed row
+  std::optional<LogitsShaper> next_shaper_;  // shared by all assumed rows
   std::vector<RowResult> ranked_;
   std::vector<int32_t> ancestors_;
 };

@@ -1,21 +1,21 @@
 // One step, with B = width:
-// 1. Every row's candidates score their log-probability (after the edits, normalised again only
-//    where the model's renormalize_logits says so) plus their beam's score; all rows are ranked
-//    together (ties: lower row, lower id).
-// 2. A candidate that ends (end token, stop, length limit) becomes a hypothesis if its rank is
-//    below B and its score / length ^ length_penalty is among the best B so far.
-// 3. The best B candidates that do not end are the next beams.
-// 4. The search is over when no beam is left; when B hypotheses have ended (kEager); or when the
-//    best beam, at its present length (kExhaustive with a positive penalty: at the longest), would
-//    not beat the worst of B hypotheses.
+//  1. The score of a candidate is its log-probability plus its beam's score. The log-probability
+//     is taken after the edits, normalised again only if the model sets renormalize_logits. The
+//     candidates of all rows are ranked together (ties: lower row, lower id).
+//  2. A candidate that ends (end token, stop, length limit) becomes a hypothesis if its rank is
+//     below B and its score / length ^ length_penalty is among the best B so far.
+//  3. The best B candidates that do not end are the next beams.
+//  4. The search is over when no beam is left; when B hypotheses have ended (kEager); or when the
+//     best beam, at its present length (kExhaustive with a positive penalty: at the longest), would
+//     not beat the worst of B hypotheses.
 //
-// transformers looks at max(2, 1 + ends) * B candidates, where `ends` counts the end tokens,
-// because B of these are sure to go on. Of one row, only B can rank below B or go on, besides the
-// tokens that end: B + ends candidates of each row give the same result.
+// transformers considers max(2, 1 + ends) * B candidates, where `ends` counts the end tokens, so
+// that at least B of them continue. Within one row, at most B candidates that do not end can
+// matter. So B + ends candidates per row give the same result.
 //
-// transformers' group search is older than its plain one and differs in two points:
-// - whether the search is over is judged by the step's best candidate, even if that one has ended;
-// - at the length limit the live beams become hypotheses only if the search is not over by then.
+// transformers' group search is older than its plain search and differs in two points:
+// - The step's best candidate decides whether the search is over, even if that candidate has ended.
+// - At the length limit the live beams become hypotheses only if the search is not over by then.
 #include "engine/decoding/beam_group.h"
 
 #include <algorithm>
@@ -33,8 +33,8 @@ BeamGroup::BeamGroup(const ResolvedDecoding& decoding, HypothesisTree& tree, Bea
       width_(decoding.beam_width / decoding.num_beam_groups),
       max_ranks_(std::max(2, 1 + NumFinishingTokens(decoding)) * width_),
       of_many_(decoding.num_beam_groups > 1) {
-  // Any token may complete a stop string: then as many as transformers looks at, besides the
-  // tokens that end for the request alone.
+  // Any token may complete a stop string. So this takes as many candidates as transformers
+  // considers, plus the tokens that end only this request.
   const auto ends = static_cast<int32_t>(decoding.eos_token_ids.size());
   const int32_t own_ends = NumFinishingTokens(decoding) - ends;
   num_candidates_ = first.text != nullptr ? std::max(2, 1 + ends) * width_ + own_ends
@@ -48,7 +48,7 @@ void BeamGroup::Advance(std::span<const RowResult> found, std::span<const RowRes
   row_tops_.assign(found.size(), -1);
   ChooseSurvivors(found, ranked);
   if (survivors_.empty() && hypotheses_.empty()) {
-    // Every token is banned: the beams end as they are.
+    // All tokens are banned: the beams end as they are.
     Stop(FinishReason::kLength);
     return;
   }
@@ -108,7 +108,7 @@ FinishReason BeamGroup::FinishAfter(const Candidate& candidate,
   if (text->Append(candidate.choice.token, StopStringCounts(decoding_, num_steps_))) {
     return FinishReason::kStop;
   }
-  static_cast<void>(text->TakeCertain());  // only what may still become a stop string is needed
+  static_cast<void>(text->TakeCertain());  // keeps only text that may still become a stop string
   return reason;
 }
 
@@ -130,7 +130,7 @@ void BeamGroup::ContinueBeams(std::span<const RowResult> found, int32_t first_ro
   for (Survivor& survivor : survivors_) {
     const Candidate& candidate = survivor.candidate;
     LogitsShaper& parent = beams_[candidate.row].shaper;
-    // The last child takes the parent's state over.
+    // The last child takes over the parent's state.
     const bool last_use = --row_uses_[candidate.row] == 0;
     next_beams_.push_back({.node = AddNode(candidate, found[candidate.row]),
                            .score = candidate.score,
@@ -153,7 +153,7 @@ bool BeamGroup::Keeps(float score) const {
 }
 
 void BeamGroup::Keep(const Hypothesis& hypothesis) {
-  // Behind its equals: the older one wins.
+  // After hypotheses with an equal score: the older one wins.
   const auto place = std::ranges::upper_bound(hypotheses_, hypothesis.score, std::ranges::greater{},
                                               &Hypothesis::score);
   hypotheses_.insert(place, hypothesis);

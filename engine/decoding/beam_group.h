@@ -1,5 +1,5 @@
-// One group of beams: the live and the ended hypotheses of one search. A plain beam search is one
-// group, a diverse one several that search side by side (beam_decoder.h).
+// One group of beams: the live and the finished hypotheses of one search. A plain beam search has
+// one group; a diverse search has several, which search in parallel (beam_decoder.h).
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class BeamGroup {
     float score = 0.0f;  // sum of the edited log-probabilities
     LogitsShaper shaper;
     std::unique_ptr<SequenceText> text =
-        nullptr;  // with all special tokens; with stop strings only
+        nullptr;  // includes special tokens; only with stop strings
   };
   struct Hypothesis {
     int32_t node = HypothesisTree::kRoot;
@@ -31,21 +31,21 @@ class BeamGroup {
     FinishReason reason = FinishReason::kNone;
   };
 
-  // first: the only beam of the first step. decoding and tree outlive the group.
+  // first: the only beam of the first step. decoding and tree must outlive the group.
   BeamGroup(const ResolvedDecoding& decoding, HypothesisTree& tree, Beam first);
 
   int32_t width() const { return width_; }
-  // Candidates that a step needs of each row.
+  // Candidates that a step needs per row.
   int32_t num_candidates() const { return num_candidates_; }
 
-  // found: what the backend found, one per live beam. ranked: the same as the search is to rank it,
-  // `found` itself when nothing else lowers a score. Appends the rows of the next step, none when
-  // the search is over; the group's first row of this step is row `first_row`.
+  // found: the backend's results, one per live beam. ranked: the same results with the scores to
+  // rank by; `found` itself if no penalty changes a score. Appends the rows of the next step, none
+  // if the search is over. The group's first row in this step is row `first_row`.
   void Advance(std::span<const RowResult> found, std::span<const RowResult> ranked,
                int32_t first_row, std::vector<Continuation>& continuations);
-  // Counts the tokens with which beams went on at the last step, also where the search is over.
+  // Counts the tokens that the beams chose at the last step, even if the search is over.
   void CountChosen(HammingDiversity& diversity) const;
-  // Ends the search now: live beams that are good enough become hypotheses.
+  // Ends the search now; live beams that score well enough become hypotheses.
   void Stop(FinishReason reason);
 
   bool over() const { return beams_.empty(); }
@@ -60,13 +60,13 @@ class BeamGroup {
     int32_t index = 0;  // in the row's ranked candidates
     TokenChoice choice;
   };
-  // A candidate that lives on.
+  // A candidate that stays live.
   struct Survivor {
     Candidate candidate;
     std::unique_ptr<SequenceText> text;
   };
 
-  // Ranks the candidates of all rows; ends and continues hypotheses. Fills survivors_.
+  // Ranks the candidates of all rows; finishes and continues hypotheses. Fills survivors_.
   void ChooseSurvivors(std::span<const RowResult> found, std::span<const RowResult> ranked);
   FinishReason FinishAfter(const Candidate& candidate, std::unique_ptr<SequenceText>& text) const;
   int32_t AddNode(const Candidate& candidate, const RowResult& row);
@@ -82,17 +82,17 @@ class BeamGroup {
   const ResolvedDecoding& decoding_;
   HypothesisTree& tree_;
   const int32_t width_;
-  const int32_t max_ranks_;  // candidates of all rows that a step looks at
-  const bool of_many_;       // the search ends as transformers' group search does
+  const int32_t max_ranks_;  // candidates that a step considers, over all rows
+  const bool of_many_;       // uses the end condition of transformers' group search
   int32_t num_candidates_ = 0;
   int32_t num_steps_ = 0;
 
   std::vector<Beam> beams_;
   std::vector<Hypothesis> hypotheses_;  // at most width_
 
-  // Of the step being made; kept for their memory.
+  // Scratch of the current step; kept to reuse memory.
   float best_score_ = 0.0f;       // of all candidates
-  std::vector<Candidate> heads_;  // heap: the best candidate not yet taken of each row
+  std::vector<Candidate> heads_;  // heap: for each row, its best candidate not yet taken
   std::vector<Survivor> survivors_;
   std::vector<int32_t> row_tops_;  // AddTop of each row; -1: none yet
   std::vector<int32_t> row_uses_;  // survivors that still need the row's state

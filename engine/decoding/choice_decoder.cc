@@ -9,7 +9,7 @@
 namespace beamline {
 namespace {
 
-// Above any logit, so that both tokens are the best two. Their own logits are told beside.
+// A bias above any logit, so that both tokens rank first. Their unbiased logits are returned, too.
 constexpr float kFarAbove = 1e30f;
 
 }  // namespace
@@ -29,7 +29,7 @@ std::span<const Continuation> ChoiceDecoder::Advance(std::span<const RowResult> 
   BEAMLINE_CHECK(!finished() && results.size() == 1);
   for (size_t i = 0; i < 2; ++i) {
     const TokenChoice token = CandidateChoice(results[0], i);
-    // A logit of -infinity, which a bias of the checkpoint may be, lets others stand before it.
+    // If a logit is -infinity (a bias in the checkpoint may be), other tokens can rank before it.
     for (PositionLogprobs& of : choice_.logprobs) {
       if (of.chosen.id == token.token) of.chosen.logprob = token.logprob;
     }

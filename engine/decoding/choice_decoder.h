@@ -1,5 +1,5 @@
-// Tells how likely each of two tokens is behind a prompt, and generates nothing: one row, one step,
-// and of its logits two numbers.
+// Reports how likely each of two tokens is after a prompt. Generates nothing: one row, one step,
+// two logits.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@ namespace beamline {
 
 class ChoiceDecoder final : public GroupDecoder {
  public:
-  // REQUIRES: two different ids of the vocabulary.
+  // REQUIRES: two different token ids.
   ChoiceDecoder(int32_t first, int32_t second);
 
   int32_t max_rows() const override { return 1; }
@@ -19,17 +19,17 @@ class ChoiceDecoder final : public GroupDecoder {
   std::span<const Continuation> Advance(std::span<const RowResult> results) override;
   void Stop(FinishReason reason) override;
   bool finished() const override { return requests_.empty(); }
-  // None: nothing is chosen.
+  // Always 0: nothing is chosen.
   int32_t num_generated_tokens() const override { return 0; }
   std::vector<GenerateDelta> TakeDeltas() override { return {}; }
-  // One, of both ids in the order of the constructor, with the log-probability of each as the token
-  // behind the prompt.
+  // One sequence with both ids, in the order of the constructor, and the log-probability of each as
+  // the token after the prompt.
   std::vector<GeneratedSequence> TakeSequences() override;
 
  private:
   GeneratedSequence choice_;
   LogitsEdits edits_;
-  std::vector<RowRequest> requests_;  // empty when it has finished
+  std::vector<RowRequest> requests_;  // empty when finished
 };
 
 }  // namespace beamline

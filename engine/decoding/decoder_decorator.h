@@ -1,5 +1,5 @@
-// A decoder around another one that changes what is asked or answered: whatever it does not
-// override is the other's.
+// A decoder that wraps another one and changes its requests or results. Everything that it does not
+// override is forwarded to the inner decoder.
 #pragma once
 
 #include <cstdint>

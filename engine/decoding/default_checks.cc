@@ -15,7 +15,7 @@ int32_t DefaultSequences(const GenerationDefaults& defaults) {
 
 absl::Status CheckGenerationDefaults(std::string_view file, const GenerationDefaults& defaults,
                                      const Tokenizer& tokenizer, const DecodingLimits& limits) {
-  // Requests say where such values are from in most cases.
+  // Requests name the source of such values in most cases.
   const auto named = [file](const absl::Status& status) {
     const std::string prefix = fmt::format("{}: ", file);
     std::optional<FieldFault> fault = GetFieldFault(status);
@@ -34,7 +34,7 @@ absl::Status CheckGenerationDefaults(std::string_view file, const GenerationDefa
     request.decoding = decoding;
     auto resolved = ResolveDecoding(request, defaults, tokenizer, limits);
     if (!resolved.ok()) return named(resolved.status());
-    // The shortest prompt there is: one id, or an encoder-decoder's start token.
+    // The shortest possible prompt: one id, or an encoder-decoder's start token.
     const absl::Status fits = FitLength(request, defaults, limits, /*prompt_tokens=*/1, *resolved);
     if (!fits.ok()) return named(fits);
   }

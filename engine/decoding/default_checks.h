@@ -1,4 +1,4 @@
-// A model's generation defaults, checked before any request meets them.
+// Validates a model's generation defaults at load, before any request uses them.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace beamline {
 
-// The most sequences that a request runs at once when it chooses no decoding.
+// Maximum sequences of a request that sets no decoding.
 int32_t DefaultSequences(const GenerationDefaults& defaults);
 
-// Whether requests that set nothing but the kind of decoding would be accepted: the checks are
-// theirs. The error names `file`, where the defaults come from, the field and the accepted range.
+// Checks that a request which sets only the kind of decoding would be accepted; uses the checks of
+// requests. The error names `file` (the source of the defaults), the field and the accepted range.
 absl::Status CheckGenerationDefaults(std::string_view file, const GenerationDefaults& defaults,
                                      const Tokenizer& tokenizer, const DecodingLimits& limits);
 

@@ -1,4 +1,4 @@
-// Another decoder's group whose prompt is put before each sequence of the answer.
+// Wraps a decoder and puts the prompt before each sequence of the answer.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class EchoDecoder final : public DecoderDecorator {
     std::string text;
   };
 
-  // num_streams: sequences that deltas are made of; 0: the inner decoder makes none.
+  // num_streams: sequences that are streamed as deltas; 0: no deltas.
   EchoDecoder(std::unique_ptr<GroupDecoder> inner, Prompt prompt, int32_t num_streams);
 
   std::vector<GenerateDelta> TakeDeltas() override;
@@ -25,7 +25,7 @@ class EchoDecoder final : public DecoderDecorator {
 
  private:
   const Prompt prompt_;
-  int32_t num_streams_;  // that the prompt is still to be sent to
+  int32_t num_streams_;  // streams that have not received the prompt yet
 };
 
 }  // namespace beamline

@@ -19,7 +19,7 @@ RowResult HammingDiversity::Rank(const RowResult& row, const LogitsShaper& shape
   for (size_t i = 0; i < count; ++i) {
     const auto found = chosen_.find(row.ids[i]);
     if (found == chosen_.end()) continue;
-    // The repetition penalty multiplies what the diversity penalty has lowered.
+    // The repetition penalty also scales the diversity penalty, which is applied before it.
     scores_[i] -=
         penalty_ * static_cast<float>(found->second) * shaper.RepetitionFactor(row.ids[i]);
   }

@@ -1,7 +1,7 @@
-// What a group of a diverse beam search (arXiv:1610.02424) pays for a token that earlier groups
-// have chosen at the same step: transformers' HammingDiversityLogitsProcessor, applied to the
-// candidates of a row instead of to the whole vocabulary. That is exact when a row has as many
-// candidates more as there are tokens to lower, because nothing rises.
+// The penalty of diverse beam search (arXiv:1610.02424) for tokens that earlier groups chose at the
+// same step: transformers' HammingDiversityLogitsProcessor, but applied to the candidates of a row
+// instead of the whole vocabulary. The result is exact if the row has one more candidate for each
+// penalised token, because the penalty raises no score.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ namespace beamline {
 
 class HammingDiversity {
  public:
-  // penalty: per beam that chose the token; >= 0.
+  // penalty: per beam that chose the token, >= 0.
   explicit HammingDiversity(float penalty) : penalty_(penalty) {}
 
   void StartStep();
-  // `beams` beams of the groups so far have chosen the token at this step.
+  // `beams` beams of earlier groups have chosen the token at this step.
   void Count(int32_t token, int32_t beams) { chosen_[token] += beams; }
-  // The row's candidates at their lowered scores, best first again. The penalty comes before the
-  // shaper's edits, as in transformers. Valid until StartStep.
+  // Returns the row's candidates with penalised scores, sorted best first. As in transformers, the
+  // penalty is applied before the shaper's edits. Valid until StartStep.
   RowResult Rank(const RowResult& row, const LogitsShaper& shaper);
 
  private:
@@ -32,10 +32,10 @@ class HammingDiversity {
   };
 
   float penalty_;
-  absl::flat_hash_map<int32_t, int32_t> chosen_;  // token to beams
-  std::vector<Ranking> rankings_;                 // of the step's rows so far
+  absl::flat_hash_map<int32_t, int32_t> chosen_;  // token -> number of beams
+  std::vector<Ranking> rankings_;                 // one per row of the step so far
   size_t num_rankings_ = 0;
-  // Of the row being ranked; kept for their memory.
+  // Scratch of the row being ranked; kept to reuse memory.
   std::vector<float> scores_;
   std::vector<int32_t> order_;
 };

@@ -29,7 +29,8 @@ std::vector<int32_t> HypothesisTree::Path(int32_t ancestor, int32_t node) const 
 }
 
 int32_t HypothesisTree::CommonAncestor(std::vector<int32_t>& nodes) const {
-  // Parents come before their children, so the youngest node can be no ancestor of the others.
+  // Parents have smaller indices than their children, so the largest index cannot be an ancestor of
+  // the other nodes.
   std::ranges::make_heap(nodes);
   while (true) {
     std::ranges::pop_heap(nodes);

@@ -110,7 +110,7 @@ std::span<const Continuation> IndependentDecoder::Advance(std::span<const RowRes
                               .token = choice.token,
                               .assumed = std::exchange(sequence.assumed, -1)});
   }
-  // Only now: sequences of the first step share the edits that their draws were made with.
+  // Only now, because sequences of the first step share the edits with which they were sampled.
   for (const int32_t index : next_live_) AppendToShaper(sequences_[index]);
   live_.swap(next_live_);
   first_step_ = false;

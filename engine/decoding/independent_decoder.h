@@ -1,5 +1,5 @@
-// Greedy decoding and sampling: sequences that share a prompt and nothing else. The first step has
-// the prompt's one row, from which every sequence draws; from then on each has its own.
+// Greedy decoding and sampling: sequences that share only the prompt. The first step has one row,
+// the prompt's, from which every sequence samples; afterwards each sequence has its own row.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace beamline {
 
 class IndependentDecoder final : public GroupDecoder {
  public:
-  // tokenizer outlives the decoder. REQUIRES: kind is kGreedy or kSampling.
+  // The tokenizer must outlive the decoder. REQUIRES: kind is kGreedy or kSampling.
   IndependentDecoder(const ResolvedDecoding& decoding, std::span<const int32_t> prompt,
                      const Tokenizer& tokenizer, bool wants_deltas);
 
@@ -38,18 +38,19 @@ class IndependentDecoder final : public GroupDecoder {
     LogitsShaper shaper;
     SequenceText text;
     GenerateDelta delta;
-    // Behind the token that is not known yet, while its row is assumed.
+    // The shaper after the unknown next token, while its row is assumed.
     std::optional<LogitsShaper> next_shaper;
-    int32_t assumed = -1;  // index of that row
+    int32_t assumed = -1;  // index of the assumed row
   };
 
   void AppendToken(Sequence& sequence, const RowResult& row, const TokenChoice& choice);
-  // Why the sequence ends with its last token; kNone: it goes on. Takes the token into the text.
+  // Why the sequence ends with its last token; kNone: it continues. Adds the token to the text.
   FinishReason FinishAfter(Sequence& sequence, int32_t token);
   void Finish(Sequence& sequence, FinishReason reason);
   void TakeText(Sequence& sequence);
   void WriteRequests();
-  // Of `num_draws` sequences from `first_sequence` on, whose next token is number `position`.
+  // Covers `num_draws` sequences from `first_sequence` on, whose next token has the number
+  // `position`.
   void WriteRequest(const LogitsShaper& shaper, int32_t first_sequence, int32_t num_draws,
                     uint32_t position, RowRequest& request) const;
   void AppendToShaper(Sequence& sequence);
@@ -60,11 +61,11 @@ class IndependentDecoder final : public GroupDecoder {
   const std::shared_ptr<const ShapingRules> rules_;
   std::vector<Sequence> sequences_;
   bool first_step_ = true;
-  std::vector<int32_t> live_;       // sequences, in row order (first step: all, on one row)
-  std::vector<int32_t> next_live_;  // of the step being made
+  std::vector<int32_t> live_;       // sequences in row order (first step: all, on one row)
+  std::vector<int32_t> next_live_;  // of the next step
   std::vector<RowRequest> requests_;
   std::vector<AssumedRow> assumed_;
-  std::vector<RowRequest> assumed_requests_;  // of each live row
+  std::vector<RowRequest> assumed_requests_;  // one per live row
   std::vector<Continuation> continuations_;   // of the last step
   int32_t num_generated_tokens_ = 0;
 };

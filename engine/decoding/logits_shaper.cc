@@ -40,7 +40,7 @@ ShapingRules::ShapingRules(const ResolvedDecoding& decoding)
       bad_words[word[word.size() - 2]].push_back(word);
       continue;
     }
-    // transformers leaves out bad words that are an end token.
+    // transformers ignores bad words that are an end token.
     if (std::ranges::find(end_tokens, word[0]) == end_tokens.end()) {
       constant_biases.push_back({word[0], kBan});
     }
@@ -61,7 +61,7 @@ ShapingRules::ShapingRules(const ResolvedDecoding& decoding)
 std::shared_ptr<const ShapingRules> ShapingRules::For(const ResolvedDecoding& decoding) {
   static std::mutex mutex;
   static std::shared_ptr<const ShapingRules> last;  // guarded by mutex
-  // Long lists are compared, made and freed without the lock.
+  // Long lists are compared, built and freed without the lock.
   std::shared_ptr<const ShapingRules> rules;
   {
     std::lock_guard lock(mutex);
@@ -94,7 +94,7 @@ void ShapingRules::BanEnds(LogitsEdits& edits) const {
 
 int32_t ShapingRules::ForcedAfter(int32_t prompt_size, int32_t num_generated) const {
   if (num_generated == max_new_tokens - 1 && forced_eos >= 0) return forced_eos;
-  // transformers forces the first token only after a prompt of one token, the decoder's start.
+  // transformers forces the first token only after a prompt of one token, the decoder start token.
   return prompt_size + num_generated == 1 ? forced_bos : -1;
 }
 

@@ -1,9 +1,10 @@
-// What a sequence's history and the shaping options do to its next scores: Hugging Face's logits
-// processors as LogitsEdits, kept up to date token by token instead of recomputed.
+// The effect of a sequence's history and of the shaping options on its next scores: Hugging Face's
+// logits processors as LogitsEdits, updated token by token instead of recomputed.
 //
-// The order is that of transformers: repetition penalty, (presence and frequency penalties), then
-// bans and biases, which commute: repeated n-grams, bad words, end tokens before min_new_tokens (a
-// request's: stop ids too), suppressed tokens, logit_bias. A forced token overrides them all.
+// The order is that of transformers: repetition penalty, then presence and frequency penalties,
+// then bans and biases, which commute. Bans are repeated n-grams, bad words, suppressed tokens, and
+// end tokens before min_new_tokens (if a request sets it: stop ids too). A forced token overrides
+// all of them.
 #pragma once
 
 #include <array>
@@ -21,11 +22,11 @@
 
 namespace beamline {
 
-// The part that the sequences of a group share.
+// Rules that all sequences of a group share.
 struct ShapingRules {
   explicit ShapingRules(const ResolvedDecoding& decoding);
-  // The rules of such a request: those of the last one, of whatever thread, where they are the
-  // same, as most requests of a model have its defaults.
+  // The rules of a request. Returns those of the last request of any thread if they are equal,
+  // because most requests of a model use its defaults.
   static std::shared_ptr<const ShapingRules> For(const ResolvedDecoding& decoding);
 
   float repetition_penalty;
@@ -33,10 +34,10 @@ struct ShapingRules {
   float frequency_penalty;
   int32_t no_repeat_ngram_size;
   std::vector<LogitsEdits::Bias> constant_biases;
-  // Bad words of several tokens, by their last but one.
+  // Bad words of several tokens, by their second-to-last token.
   absl::flat_hash_map<int32_t, std::vector<TokenIds>> bad_words;
   TokenIds end_tokens;
-  TokenIds stop_tokens;  // that min_new_tokens holds back too
+  TokenIds stop_tokens;  // held back by min_new_tokens, too
   int32_t min_new_tokens;
   int32_t max_new_tokens;
   int32_t forced_bos;
@@ -52,28 +53,29 @@ struct ShapingRules {
 
   bool bans_ends(int32_t num_generated) const { return num_generated < min_new_tokens; }
   void BanEnds(LogitsEdits& edits) const;
-  // The token that is forced after so many; -1: none.
+  // The token that is forced after `num_generated` tokens; -1: none.
   int32_t ForcedAfter(int32_t prompt_size, int32_t num_generated) const;
-  // The edits of all sequences of a length. REQUIRES: !depends_on_tokens().
+  // The edits of any sequence of this length. REQUIRES: !depends_on_tokens().
   const LogitsEdits& EditsAfter(int32_t prompt_size, int32_t num_generated) const;
 
  private:
   bool AreOf(const ResolvedDecoding& decoding) const;
 
-  // As the request has them, to know them again.
+  // As in the request, to compare with later requests.
   const std::vector<std::pair<int32_t, float>> logit_bias_;
   const TokenIds suppress_tokens_;
   const std::vector<TokenIds> all_bad_words_;
-  // By whether end tokens are banned, and whether none, the first or the last token is forced.
+  // Index: whether end tokens are banned; whether no token, the first or the last is forced.
   std::array<std::array<LogitsEdits, 3>, 2> edits_by_length_;
 };
 
-// One sequence's. Copied when the sequence forks: at no cost while its tokens do not matter.
+// The shaper of one sequence. Copied when the sequence forks; copying is free while the rules do
+// not depend on tokens.
 class LogitsShaper {
  public:
-  // prompt: what the decoder consumed before the first generated token; it counts for the
-  // repetition penalty, n-grams and bad words. The rules outlive the shaper: groups on several
-  // threads share them, and counting their holders would be the most that a copy does.
+  // prompt: what the decoder read before the first generated token; it counts for the repetition
+  // penalty, n-grams and bad words. The rules must outlive the shaper. It holds a plain pointer:
+  // reference counting, shared by groups on several threads, would dominate the cost of a copy.
   LogitsShaper(const ShapingRules& rules, std::span<const int32_t> prompt);
   LogitsShaper(const LogitsShaper& other);
   LogitsShaper& operator=(const LogitsShaper& other) { return *this = LogitsShaper(other); }
@@ -81,22 +83,22 @@ class LogitsShaper {
   LogitsShaper& operator=(LogitsShaper&&) = default;
 
   void Append(int32_t token);
-  // For the next token; null when nothing is edited. Valid until Append.
+  // Edits for the next token; null when there are none. Valid until Append.
   const LogitsEdits* edits() const;
-  // What the repetition penalty makes of the token's log-probability: a factor.
+  // The factor that the repetition penalty applies to the token's log-probability.
   float RepetitionFactor(int32_t token) const {
     return own_ != nullptr && own_->penalty_index.contains(token) ? rules_->repetition_penalty
                                                                   : 1.0f;
   }
 
  private:
-  // What a sequence has of its own when its edits depend on its tokens.
+  // State of a sequence whose edits depend on its tokens.
   struct Own {
     explicit Own(const ShapingRules& rules);
 
     TokenIds history;  // with needs_history() only
     NgramIndex ngrams;
-    absl::flat_hash_map<int32_t, int32_t> penalty_index;  // token to its place in edits.penalties
+    absl::flat_hash_map<int32_t, int32_t> penalty_index;  // token -> index in edits.penalties
     std::vector<int32_t> followers;
     LogitsEdits edits;
   };
@@ -111,8 +113,9 @@ class LogitsShaper {
   std::unique_ptr<Own> own_;  // null: the rules do not depend on tokens
 };
 
-// The model's own logit of a token whose edited score is known: the edits undone in reverse order.
-// REQUIRES: the token is neither banned nor forced (its score says nothing of its logit then).
+// Computes the model's logit of a token from its edited score, by undoing the edits in reverse
+// order. REQUIRES: the token is neither banned nor forced (its score does not depend on its logit
+// then).
 float UneditedLogit(const LogitsEdits* edits, int32_t token, float edited_score);
 
 }  // namespace beamline

@@ -16,7 +16,7 @@ int64_t Largest(const NumberRange& range) {
   return range.max == NumberRange::kNoEnd ? kLargest : static_cast<int64_t>(range.max);
 }
 
-// What is accepted of a size: "1 to 256", "at most 256".
+// The accepted range of a size: "1 to 256", "at most 256".
 std::string Accepted(const SizeRange& range) {
   return range.min == 0 ? fmt::format("at most {}", range.max)
                         : fmt::format("{} to {}", range.min, range.max);

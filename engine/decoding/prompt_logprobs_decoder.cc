@@ -10,7 +10,8 @@
 namespace beamline {
 namespace {
 
-// Lifts a token above every other, so that it is among the candidates with its own logit.
+// A bias that lifts a token above all others, so that it is a candidate and its own logit is
+// returned.
 constexpr float kLift = 1e30f;
 
 }  // namespace
@@ -44,7 +45,8 @@ void PromptLogprobsDecoder::WriteRequests() {
   const auto size = static_cast<int32_t>(prompt_.size());
   edits_.clear();
   requests_.clear();
-  // The logits of token i are about token i + 1; those of the last one are the inner decoder's.
+  // The logits after token i predict token i + 1; those after the last token are for the inner
+  // decoder.
   for (int32_t i = begin_; i < end_ && i + 1 < size; ++i) {
     edits_.emplace_back().biases = {{prompt_[i + 1], kLift}};
   }
@@ -82,7 +84,7 @@ void PromptLogprobsDecoder::Record(const RowResult& result, int32_t token) {
     position.top.push_back({choice.token, choice.logprob});
   }
   std::ranges::stable_sort(position.top, std::ranges::greater{}, &TokenLogprob::logprob);
-  // One more was asked for, as the prompt's token need not be one of the likeliest.
+  // One extra candidate was requested, because the prompt's token may not be among the most likely.
   if (position.top.size() > static_cast<size_t>(num_top_)) position.top.resize(num_top_);
   logprobs_.push_back(std::move(position));
 }

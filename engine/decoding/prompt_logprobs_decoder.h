@@ -1,5 +1,5 @@
-// Another decoder's group whose prompt's own log-probabilities are wanted: asks for the logits of
-// every prompt token, in pieces, before it hands the last one to the other decoder.
+// Wraps the decoder of a request that wants prompt log-probabilities. Requests the logits of every
+// prompt token, in chunks, before it passes the last one to the inner decoder.
 #pragma once
 
 #include <algorithm>
@@ -16,17 +16,17 @@ namespace beamline {
 
 class PromptLogprobsDecoder final : public DecoderDecorator {
  public:
-  // num_top: likeliest tokens wanted of each position, 0 .. 20. piece_tokens: prompt tokens that a
-  // step may compute, at least 1; tokens_per_row: as ScoreLimits. REQUIRES: a prompt of at least
-  // one token.
+  // num_top: most likely tokens reported per position, 0 .. 20. piece_tokens: maximum prompt tokens
+  // per step, at least 1. tokens_per_row: as in ScoreLimits. REQUIRES: a prompt of at least one
+  // token.
   PromptLogprobsDecoder(std::unique_ptr<GroupDecoder> inner, TokenIds prompt, int32_t num_top,
                         int32_t vocab_size, int32_t piece_tokens, int32_t tokens_per_row = 1);
 
-  // What the group's one row has at the start: the first piece of the prompt, of which all logits
-  // are wanted. (Other groups start with the whole prompt and want the last token's logits.)
+  // The tokens of the group's one row at the start: the first chunk of the prompt, with logits
+  // after each token. (Other groups start with the whole prompt and need only its last logits.)
   TokenIds first_piece() const;
 
-  // Also a share of a step's logits, as ScoreDecoder's, which the pieces must never wait for.
+  // As in ScoreDecoder, also the group's share of a step's logits, so that its chunks never wait.
   int32_t max_rows() const override { return max_rows_; }
   bool generates() const override { return !reads_prompt() && DecoderDecorator::generates(); }
   int32_t given_length() const override {
@@ -44,7 +44,7 @@ class PromptLogprobsDecoder final : public DecoderDecorator {
 
  private:
   bool reads_prompt() const { return begin_ < static_cast<int32_t>(prompt_.size()); }
-  // The piece begins at prompt token `begin`.
+  // Starts the chunk whose first prompt token is `begin`.
   void StartPiece(int32_t begin);
   void WriteRequests();
   void Record(const RowResult& result, int32_t token);

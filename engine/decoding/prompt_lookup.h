@@ -1,5 +1,5 @@
-// Guesses how a text goes on: as it did the last time that its last tokens occurred in it ("prompt
-// lookup"). Costs a few hash look-ups per token.
+// N-gram (prompt-lookup) speculation: proposes the tokens that followed the latest earlier
+// occurrence of the text's last tokens. Costs a few hash look-ups per token.
 #pragma once
 
 #include <array>
@@ -20,38 +20,38 @@ class PromptLookup {
   void Append(int32_t token);
 
   struct Match {
-    int32_t ngram = 0;      // tokens that agree; 0: the last token is new
+    int32_t ngram = 0;      // matching tokens; 0: the last token has not occurred before
     int32_t follower = -1;  // position of the token after their latest earlier occurrence
   };
-  // With the most tokens that agree, up to kLongestNgram.
+  // Returns the match with the most tokens, up to kLongestNgram.
   Match Find() const;
-  // The `count` tokens from `follower` on. Where the text ends they go on with themselves: a loop
-  // is guessed as a loop.
+  // Copies `count` tokens from `follower` on. At the end of the text it continues with the copied
+  // tokens, so that a loop is proposed as a loop.
   TokenIds Copy(int32_t follower, int32_t count) const;
 
  private:
   TokenIds tokens_;
-  std::array<NgramIndex, kLongestNgram> followers_;  // of 1, 2, 3 tokens
+  std::array<NgramIndex, kLongestNgram> followers_;  // n-grams of 1, 2, 3 tokens
 };
 
-// How many tokens are worth guessing, learnt from how the guesses fared: twice as many after all
-// were right, half as many after most were wrong; none for a while when not even one was, and then
-// one to see.
+// Number of draft tokens to propose, adapted to the acceptance so far: doubled after all were
+// accepted, halved after most were rejected. If none was accepted, drafting pauses for a while and
+// then retries with one token.
 class GuessLength {
  public:
   // REQUIRES: max >= 1.
   explicit GuessLength(int32_t max);
 
-  // For the next guess. 0: none this time.
+  // Length of the next draft. 0: no draft this time.
   int32_t Next();
-  // proposed >= 1.
+  // REQUIRES: proposed >= 1.
   void Record(int32_t proposed, int32_t accepted);
 
  private:
   int32_t max_;
   int32_t length_;
-  int32_t pause_ = 0;   // guesses that are still left out
-  int32_t next_pause_;  // when the next one fails
+  int32_t pause_ = 0;   // drafts still to skip
+  int32_t next_pause_;  // length of the pause after the next failure
 };
 
 }  // namespace beamline

@@ -43,7 +43,7 @@ std::span<const Continuation> PromptLookupDecoder::Advance(std::span<const RowRe
     return {};
   }
   next_[0].num_dropped = static_cast<int32_t>(proposals_.size() - accepted);
-  const bool assumed = next_[0].assumed >= 0;  // its step is under way, without guesses
+  const bool assumed = next_[0].assumed >= 0;  // its step is already running, without draft tokens
   proposals_.clear();
   if (!assumed) Propose();
   WriteRequests();
@@ -64,7 +64,7 @@ void PromptLookupDecoder::Record(int32_t accepted) {
 }
 
 void PromptLookupDecoder::Propose() {
-  // Every proposal but the last token that may come: after that one nothing is computed.
+  // All but the last possible token may be drafts: nothing is computed after the last one.
   const int32_t room = max_new_tokens_ - num_generated_tokens() - 1;
   const int32_t num_tokens = prompt_tokens_ + num_generated_tokens();
   const int32_t most = std::min({room, speculation_.share(), speculation_.MostBehind(num_tokens)});

@@ -1,7 +1,7 @@
-// Greedy decoding of one sequence, several tokens a step when the text repeats itself: each step
-// computes guessed tokens (prompt_lookup.h) behind the last known one, and keeps those that greedy
-// decoding would have chosen. The answer is that of IndependentDecoder, which sees one row after
-// the other as if each had been a step of its own; guesses only save steps.
+// Greedy decoding of one sequence with n-gram speculation. Each step computes draft tokens
+// (prompt_lookup.h) after the last known token and keeps those that greedy decoding would have
+// chosen. The answer equals that of IndependentDecoder, which processes the rows one by one as if
+// each were a step; draft tokens only save steps.
 #pragma once
 
 #include <array>
@@ -21,14 +21,14 @@ namespace beamline {
 
 class PromptLookupDecoder final : public GroupDecoder {
  public:
-  // tokenizer and speculation outlive the decoder. REQUIRES: kind is kGreedy, one sequence.
+  // tokenizer and speculation must outlive the decoder. REQUIRES: kind is kGreedy, one sequence.
   PromptLookupDecoder(const ResolvedDecoding& decoding, std::span<const int32_t> prompt,
                       const Tokenizer& tokenizer, bool wants_deltas, Speculation& speculation);
 
   int32_t max_rows() const override { return 1; }
   std::span<const RowRequest> Requests() override { return requests_; }
   std::span<const Continuation> Advance(std::span<const RowResult> results) override;
-  // Only while the step has no row to spare for guesses: those need the results.
+  // Only if there is no logits row left for draft tokens, which need the results of the step.
   std::optional<std::span<const AssumedRow>> Assume() override;
   void Stop(FinishReason reason) override;
   bool finished() const override { return plain_.finished(); }
@@ -44,17 +44,18 @@ class PromptLookupDecoder final : public GroupDecoder {
   const int32_t prompt_tokens_;
   const int32_t max_new_tokens_;
   Speculation& speculation_;
-  std::optional<Speculation::Participant> participant_;  // from the first to the last step
+  std::optional<Speculation::Participant> participant_;  // exists from the first to the last step
   IndependentDecoder plain_;
   const std::shared_ptr<const ShapingRules> rules_;
-  LogitsShaper shaper_;  // of the tokens so far, as plain_ has it
+  LogitsShaper shaper_;  // of the tokens so far, as in plain_
   PromptLookup lookup_;
-  std::array<GuessLength, PromptLookup::kLongestNgram> lengths_;  // by how many tokens agreed
+  std::array<GuessLength, PromptLookup::kLongestNgram> lengths_;  // by n-gram length of the match
 
-  // Of the step being computed.
+  // State of the step in progress.
   TokenIds proposals_;
   int32_t matched_ngram_ = 0;
-  std::vector<LogitsShaper> shapers_;  // behind each proposal, as if those up to it were right
+  std::vector<LogitsShaper> shapers_;  // after each proposal, as if it and those before it were
+                                       // accepted
   std::vector<RowRequest> requests_;
   std::vector<Continuation> next_;  // of the last step
 };

@@ -19,8 +19,8 @@
 namespace beamline {
 namespace {
 
-// A request's value, or the model's default, or the library's; checked, under the name that it has
-// there.
+// The request's value, else the model's default, else the library's default. Validated under its
+// name at that source.
 template <typename T>
 absl::StatusOr<T> Choose(const RequestLimit& limit, const std::optional<T>& requested,
                          const std::optional<T>& model_default, T library_default) {
@@ -41,7 +41,7 @@ Decoding DefaultDecoding(const GenerationDefaults& defaults) {
   return GreedyOptions{};
 }
 
-// A search returns no more than its width, whatever the model's default.
+// A search returns at most its width, even if the model's default is larger.
 absl::Status ResolveNumSequences(std::string_view field, std::optional<int32_t> requested,
                                  int32_t most, const GenerationDefaults& defaults,
                                  ResolvedDecoding& decoding) {
@@ -49,7 +49,8 @@ absl::Status ResolveNumSequences(std::string_view field, std::optional<int32_t> 
   return CheckInt(field, decoding.num_sequences, 1, most);
 }
 
-// A request's temperature of 0 is greedy decoding. A model's is refused, as by transformers.
+// A temperature of 0 means greedy decoding in a request. As the model's default it is rejected, as
+// in transformers.
 absl::Status ResolveTemperature(const SamplingOptions& options, const GenerationDefaults& defaults,
                                 ResolvedDecoding& decoding) {
   constexpr RequestLimit kLimit = LimitOf("decoding.sampling.temperature");
@@ -108,7 +109,7 @@ absl::Status ResolveBeam(const BeamOptions& options, const GenerationDefaults& d
     return FieldError("decoding.beam.num_groups", std::to_string(options.num_groups),
                       fmt::format("a divisor of the width {}", options.width));
   }
-  // The diversity of transformers comes before its normalisation, here behind it.
+  // transformers applies the diversity penalty before this normalisation, Beamline after it.
   if (options.num_groups > 1 && defaults.renormalize_logits) {
     return FieldError("decoding.beam.num_groups", std::to_string(options.num_groups),
                       "1, for generation_config.json: renormalize_logits is true");
@@ -118,7 +119,7 @@ absl::Status ResolveBeam(const BeamOptions& options, const GenerationDefaults& d
   BEAMLINE_ASSIGN_OR_RETURN(decoding.length_penalty,
                             Choose(LimitOf("decoding.beam.length_penalty"), options.length_penalty,
                                    defaults.length_penalty, 1.0f));
-  // transformers searches greedily with one beam: edits act on logits, the first end token ends.
+  // With one beam transformers decodes greedily: edits act on logits, and the first end token ends.
   decoding.kind = options.width > 1 ? DecodingKind::kBeam : DecodingKind::kGreedy;
   decoding.beam_width = options.width;
   decoding.num_beam_groups = options.num_groups;
@@ -152,7 +153,7 @@ absl::Status ResolveLimits(const LimitOptions& limits, const GenerationDefaults&
   decoding.stop_token_ids = limits.stop_token_ids;
   decoding.include_stop = limits.include_stop;
   decoding.all_eos_token_ids = defaults.eos_token_ids;
-  // As in transformers, the first end token pads when the model names no pad token.
+  // As in transformers, the first end token serves as pad token if the model has none.
   decoding.pad_token_id = defaults.pad_token_id;
   if (decoding.pad_token_id < 0 && !defaults.eos_token_ids.empty()) {
     decoding.pad_token_id = defaults.eos_token_ids.front();
@@ -161,8 +162,8 @@ absl::Status ResolveLimits(const LimitOptions& limits, const GenerationDefaults&
   return absl::OkStatus();
 }
 
-// As in transformers, min_length counts the prompt and gives way to min_new_tokens, and a minimum
-// above the maximum bans every end.
+// As in transformers, min_length counts the prompt, min_new_tokens overrides it, and a minimum
+// above the maximum bans all end tokens.
 int32_t DefaultMinNewTokens(const GenerationDefaults& defaults, int32_t prompt_tokens,
                             int32_t max_new_tokens) {
   const int32_t wanted = defaults.min_new_tokens.value_or(
@@ -187,7 +188,7 @@ absl::Status ResolvePenalties(const ShapingOptions& shaping, const GenerationDef
   return absl::OkStatus();
 }
 
-// The model's own bans hold besides the request's.
+// The model's bans apply in addition to the request's.
 absl::Status ResolveBans(const ShapingOptions& shaping, const GenerationDefaults& defaults,
                          const Tokenizer& tokenizer, int32_t vocab_size,
                          ResolvedDecoding& decoding) {
@@ -209,7 +210,7 @@ absl::Status ResolveBiases(const ShapingOptions& shaping, int32_t vocab_size,
   constexpr RequestLimit kLimit = LimitOf("shaping.logit_bias");
   BEAMLINE_RETURN_IF_ERROR(CheckEntries(kLimit, shaping.logit_bias.size()));
   for (const auto& [id, bias] : shaping.logit_bias) {
-    // By its id, as the contract has a map.
+    // Errors name the entry by its id, because logit_bias is a map in the API.
     const std::string entry = fmt::format("shaping.logit_bias[{}]", id);
     if (id < 0 || id >= vocab_size) {
       return FieldError({.field = entry,
@@ -227,7 +228,7 @@ bool IsSuppressed(const std::vector<int32_t>& ids, int32_t id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
-// As transformers, which finds no token to choose where the forced one is suppressed.
+// As in transformers, which has no token left to choose if the forced one is suppressed.
 absl::Status CheckForcedToken(std::string_view field, int32_t forced,
                               const ResolvedDecoding& decoding) {
   BEAMLINE_RETURN_IF_ERROR(CheckInt(field, forced, 0, decoding.vocab_size - 1));
@@ -236,7 +237,8 @@ absl::Status CheckForcedToken(std::string_view field, int32_t forced,
                     "ids that suppress_tokens, the request's and the model's, leave");
 }
 
-// Of the model's: what a request suppresses is the request's fault.
+// For the model's forced tokens; if the request suppresses one, the error names the request's
+// field.
 absl::Status CheckDefaultForcedToken(std::string_view name, int32_t forced,
                                      const ShapingOptions& shaping,
                                      const ResolvedDecoding& decoding) {
@@ -247,7 +249,7 @@ absl::Status CheckDefaultForcedToken(std::string_view name, int32_t forced,
   return InField("shaping.suppress_tokens", "", status);
 }
 
-// Behind ResolveBans.
+// REQUIRES: ResolveBans was called before.
 absl::Status ResolveForcedTokens(const GenerateRequest& request, const GenerationDefaults& defaults,
                                  const Tokenizer& tokenizer, ResolvedDecoding& decoding) {
   const ShapingOptions& shaping = request.shaping;

@@ -1,4 +1,4 @@
-// A request's decoding options, validated and merged with the model's defaults: no optionals left.
+// A request's decoding options, validated and merged with the model's defaults. No optionals.
 #pragma once
 
 #include <cstdint>
@@ -30,15 +30,15 @@ struct ResolvedDecoding {
   int32_t beam_width = 1;
   int32_t num_beam_groups = 1;  // divides beam_width; more than one: diverse beam search
   float diversity_penalty = 0.0f;
-  int32_t pad_token_id = -1;  // what a group that is over counts as choosing; -1: nothing
+  int32_t pad_token_id = -1;  // counts as chosen by each beam of a finished group; -1: none
   float length_penalty = 1.0f;
   EarlyStopping early_stopping = EarlyStopping::kHeuristic;
-  bool renormalize = false;  // scores are log-softmaxed once more after the edits
+  bool renormalize = false;  // apply log-softmax again after the edits
 
   int32_t max_new_tokens = 0;  // fits the model's positions
-  int32_t min_new_tokens = 0;  // no end token before
-  // No stop id or stop string before either: the request's minimum holds these back, the model's
-  // does not, as in transformers.
+  int32_t min_new_tokens = 0;  // no end token before this many tokens
+  // Whether stop ids and stop strings wait for min_new_tokens, too. As in transformers, a minimum
+  // of the request holds them back; the model's default does not.
   bool min_holds_stops = false;
   std::vector<std::string> stop;
   TokenIds stop_token_ids;     // end a sequence with STOP
@@ -60,31 +60,32 @@ struct ResolvedDecoding {
   int32_t vocab_size = 0;
 };
 
-// What messages call a field of the model's defaults begins so, unless it is from another file.
+// Error messages prefix fields of the model's defaults with this, unless another file sets them.
 inline constexpr std::string_view kDefaultsFile = "generation_config.json: ";
 
 struct DecodingLimits {
   int32_t vocab_size = 0;
   int32_t max_total_tokens = 0;  // decoder positions
-  bool by_setting = false;       // max_model_len says so, not the checkpoint
+  bool by_setting = false;       // max_model_len set it, not the checkpoint
 };
 
 // Checks everything that does not depend on the tokenized prompt. INVALID_ARGUMENT names the field,
-// the value and the accepted range; a default of the model's that is out of range is named as
-// "generation_config.json: temperature". FitLength settles max_new_tokens and min_new_tokens.
+// the value and the accepted range. A model default out of range is named as
+// "generation_config.json: temperature". FitLength sets max_new_tokens and min_new_tokens later.
 //
-// - Without `decoding`: num_beams > 1 is beam search, else do_sample is sampling, else greedy.
+// - Without `decoding`: num_beams > 1 selects beam search, else do_sample selects sampling, else
+//   greedy.
 // - One beam is greedy decoding, as in transformers.
 // - Without a seed, sampling draws one here.
-// - The model's bad words and suppressed tokens hold besides the request's.
+// - The model's bad words and suppressed tokens apply in addition to the request's.
 absl::StatusOr<ResolvedDecoding> ResolveDecoding(const GenerateRequest& request,
                                                  const GenerationDefaults& defaults,
                                                  const Tokenizer& tokenizer,
                                                  const DecodingLimits& limits);
 
-// Settles max_new_tokens and min_new_tokens for a decoder prompt of `prompt_tokens`
-// (encoder-decoder models: start token and target prefix). An explicit max_new_tokens that does not
-// fit is INVALID_ARGUMENT with both lengths; a default is cut to what fits.
+// Sets max_new_tokens and min_new_tokens for a decoder prompt of `prompt_tokens` (encoder-decoder
+// models: start token and target prefix). If a request's max_new_tokens does not fit, returns
+// INVALID_ARGUMENT with both lengths; a default is reduced to what fits.
 absl::Status FitLength(const GenerateRequest& request, const GenerationDefaults& defaults,
                        const DecodingLimits& limits, int32_t prompt_tokens,
                        ResolvedDecoding& decoding);

@@ -54,7 +54,7 @@ void ScoreDecoder::WriteRequests() {
       edits_.emplace_back().forced_id = scores_[row.continuation].ids[i];
     }
   }
-  // Nobody reads the logits afterwards.
+  // Nothing else reads the logits afterwards, so they may be normalised first.
   for (const LogitsEdits& edits : edits_) {
     requests_.push_back({.edits = &edits, .normalize_first = true});
   }
@@ -76,7 +76,8 @@ std::span<const Continuation> ScoreDecoder::Advance(std::span<const RowResult> r
     free_tokens -= row.end - row.begin;
     const TokenIds& ids = scores_[continuation].ids;
     Continuation step = {.parent = parent};
-    // The logits before token `begin` come of the token before it, the prompt's last for the first.
+    // The logits for token `begin` come after the token before it; for the first, the prompt's last
+    // token.
     step.token = begin == 0 ? last_prompt_token_ : ids[begin - 1];
     if (begin == 0) step.num_dropped = Depth(rows_[parent]) + 1;
     step.proposals.assign(ids.begin() + begin, ids.begin() + row.end - 1);
@@ -86,7 +87,8 @@ std::span<const Continuation> ScoreDecoder::Advance(std::span<const RowResult> r
   const auto last = static_cast<int32_t>(rows_.size()) - 1;
   const bool unfinished = rows_[last].end < Length(rows_[last]);
   if (unfinished) add(last, rows_[last].continuation, rows_[last].end);
-  // Each finished row is the parent of one new row while there are any: that one takes its blocks.
+  // Each finished row becomes the parent of one new row, as far as there are any; that row takes
+  // over its blocks.
   int32_t parent = 0;
   while (num_begun_ < static_cast<int32_t>(scores_.size()) && free_tokens > 0 &&
          static_cast<int32_t>(next.size()) < limits_.max_rows) {

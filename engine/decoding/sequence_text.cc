@@ -54,7 +54,8 @@ bool SequenceText::Append(int32_t id, bool may_stop) {
   for (size_t i = 0; i < full.size(); ++i) {
     const size_t found = watch.matcher.Feed(full[i]);
     if (found == 0 || !may_stop) continue;
-    // What the decoder holds back belongs to tokens that a stop may end behind.
+    // Text that the visible decoder still holds back belongs to tokens before the end of the stop
+    // string.
     if (watch.detokenizer != nullptr) shown += detokenizer_->Finish();
     text_ += shown;
     watch.alignment.Append(full, shown);

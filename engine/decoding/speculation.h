@@ -1,5 +1,5 @@
-// What the speculating sequences of one model share: how many tokens each may propose, and what
-// became of the proposals. Any thread.
+// Shared by the speculating sequences of one model: how many tokens each may propose, and counts of
+// accepted proposals. Thread safe.
 #pragma once
 
 #include <algorithm>
@@ -10,13 +10,13 @@ namespace beamline {
 
 class Speculation {
  public:
-  // max_tokens: most proposals of a sequence at one step. max_rows: the logits rows that a step can
-  // compute; sequences that decode together share them, so that none waits for another's guesses.
-  // original_positions: RotarySpec's.
+  // max_tokens: maximum draft tokens per sequence and step. max_rows: logits rows that a step can
+  // compute; decoding sequences share them, so that none waits for another's draft tokens.
+  // original_positions: as in RotarySpec.
   Speculation(int32_t max_tokens, int32_t max_rows, int32_t original_positions = 0)
       : max_tokens_(max_tokens), max_rows_(max_rows), original_positions_(original_positions) {}
 
-  // A sequence that decodes, as long as this lives.
+  // Counts one decoding sequence while it exists.
   class Participant {
    public:
     explicit Participant(Speculation& speculation) : speculation_(speculation) {
@@ -31,12 +31,13 @@ class Speculation {
   };
 
   int32_t max_tokens() const { return max_tokens_; }
-  // Most tokens that each participant may propose now.
+  // Maximum draft tokens that each participant may propose now.
   int32_t share() const {
     const int32_t live = std::max(live_.load(std::memory_order_relaxed), 1);
     return std::clamp(max_rows_ / live - 1, 0, max_tokens_);
   }
-  // Most proposals after num_tokens tokens: none may change the angles of all positions.
+  // Maximum draft tokens after `num_tokens` tokens: a draft must not reach the length at which the
+  // rotary angles of all positions change.
   int32_t MostBehind(int32_t num_tokens) const {
     return num_tokens <= original_positions_ ? original_positions_ - num_tokens : max_tokens_;
   }

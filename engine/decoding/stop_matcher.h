@@ -1,5 +1,5 @@
 // Finds stop strings in text that arrives byte by byte (Knuth, Morris and Pratt, 1977), and knows
-// how much of the text's end may still become one.
+// how many of the last bytes may still become one.
 #pragma once
 
 #include <array>
@@ -12,29 +12,29 @@
 
 namespace beamline {
 
-// The strings of one request with their failure functions; shared by its sequences.
+// The stop strings of one request with their failure functions; shared by its sequences.
 class StopStrings {
  public:
-  // REQUIRES: what the limits of "limits.stop" accept.
+  // REQUIRES: strings within the limits of "limits.stop".
   explicit StopStrings(std::vector<std::string> strings);
   bool empty() const { return strings_.empty(); }
 
  private:
   friend class StopMatcher;
   std::vector<std::string> strings_;
-  // failures_[s][n]: the longest proper prefix of string s that ends its first n bytes.
+  // failures_[s][n]: length of the longest proper prefix of string s that ends its first n bytes.
   std::vector<std::vector<uint16_t>> failures_;
 };
 
-// One sequence's place in the strings; copied when the sequence forks.
+// Match state of one sequence; copied when the sequence forks.
 class StopMatcher {
  public:
-  // strings outlives the matcher.
+  // strings must outlive the matcher.
   explicit StopMatcher(const StopStrings& strings) : strings_(&strings) {}
 
-  // Takes the next byte. Returns the size of the longest string that ends with it, 0 for none.
+  // Takes the next byte. Returns the size of the longest stop string that ends with it, 0 for none.
   size_t Feed(char byte);
-  // How many of the bytes so far may be the beginning of a stop string.
+  // How many of the last bytes may be the start of a stop string.
   size_t held_bytes() const;
 
  private:

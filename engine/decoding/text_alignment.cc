@@ -7,21 +7,21 @@
 namespace beamline {
 namespace {
 
-// More runs than this are looked through for those that are out of reach.
+// With more runs than this, runs out of reach are removed.
 constexpr size_t kManyRuns = 32;
 
 bool IsInsideCharacter(std::string_view text, size_t place) {
   return place < text.size() && (static_cast<unsigned char>(text[place]) & 0xC0) == 0x80;
 }
 
-// Bytes of the whole characters that both texts start with.
+// Bytes of the whole characters at which both texts start equally.
 size_t CommonPrefix(std::string_view a, std::string_view b) {
   size_t size = std::ranges::mismatch(a, b).in1 - a.begin();
   while (size > 0 && (IsInsideCharacter(a, size) || IsInsideCharacter(b, size))) --size;
   return size;
 }
 
-// Bytes of the whole characters that both texts end with.
+// Bytes of the whole characters at which both texts end equally.
 size_t CommonSuffix(std::string_view a, std::string_view b) {
   const size_t most = std::min(a.size(), b.size());
   size_t size = 0;
@@ -57,13 +57,13 @@ void TextAlignment::Place(std::string_view full, std::string_view visible) {
 void TextAlignment::DropOldRuns() {
   const auto in_reach = std::ranges::find_if(
       runs_, [this](const Run& run) { return run.full + reach_ >= full_size_; });
-  // The run before that one holds the places up to it.
+  // The run before it covers the positions up to it.
   if (in_reach > runs_.begin() + 1) runs_.erase(runs_.begin(), in_reach - 1);
 }
 
 size_t TextAlignment::VisibleAt(size_t place) const {
   BEAMLINE_CHECK(place <= full_size_ && place >= runs_.front().full);
-  // The last run that starts before the place: where runs meet, the earlier one tells.
+  // The last run that starts before the position: where runs meet, the earlier one decides.
   const auto next = std::ranges::lower_bound(runs_, place, {}, &Run::full);
   if (next == runs_.begin()) return next->visible;
   const Run& run = *(next - 1);

@@ -1,6 +1,7 @@
-// Where places of a text with special tokens lie in the same text without them. Both texts grow
-// token by token; where they differ by more than a hidden token (a decoder may treat a space or
-// half a character otherwise beside it), a place within the difference lies where it starts.
+// Maps byte positions of a text with special tokens to the same text without them. Both texts grow
+// token by token. They may differ by more than a hidden token, because a decoder may treat a space
+// or half a character next to it differently. A position within such a difference maps to its
+// start.
 #pragma once
 
 #include <cstddef>
@@ -12,22 +13,22 @@ namespace beamline {
 
 class TextAlignment {
  public:
-  // reach: how far before the last token's text places are still asked for, in bytes.
+  // reach: maximum distance, in bytes, of a queried position before the last token's text.
   explicit TextAlignment(size_t reach) : reach_(reach) {}
 
-  // What one more token adds to both texts: whole characters.
+  // Adds the text of one more token to both texts: whole characters.
   void Append(std::string_view full, std::string_view visible);
 
   size_t full_size() const { return full_size_; }
-  // Bytes of the visible text that come before byte `place` of the full one. Text that only the
-  // visible one has so far comes after every place. REQUIRES: place is at the start of a character
-  // or at the end, and in reach.
+  // Bytes of the visible text before byte `place` of the full text. Text that so far only the
+  // visible one has comes after every position. REQUIRES: place is within reach, and at the start
+  // of a character or at the end.
   size_t VisibleAt(size_t place) const;
 
  private:
-  // A run of bytes that both texts have, or that the full one has alone.
+  // A run of bytes that both texts have, or only the full one.
   struct Run {
-    size_t full = 0;  // where it starts in either text
+    size_t full = 0;  // where it starts in each text
     size_t visible = 0;
     bool hidden = false;
   };
@@ -37,9 +38,9 @@ class TextAlignment {
 
   size_t reach_;
   size_t full_size_ = 0;
-  size_t visible_size_ = 0;          // as far as it is aligned
-  std::string unplaced_;             // visible text behind that
-  std::vector<Run> runs_ = {Run{}};  // in order; each ends where the next one starts
+  size_t visible_size_ = 0;          // the aligned part
+  std::string unplaced_;             // visible text after the aligned part
+  std::vector<Run> runs_ = {Run{}};  // in order; each ends where the next starts
 };
 
 }  // namespace beamline

@@ -8,7 +8,7 @@
 namespace beamline {
 
 bool TokenChoice::allowed() const {
-  // False for NaN too: what a broken model computes ends a sequence, it does not spread.
+  // Also false for NaN: a broken model's result ends a sequence and does not spread.
   return score > -std::numeric_limits<float>::infinity();
 }
 

@@ -1,4 +1,4 @@
-// The model's own log-probabilities of a position, from what the backend found for its row.
+// The model's own log-probabilities at a position, from the backend's results for its row.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace beamline {
 
-// A choice of one row: which token, what the edits made of its score, how likely the model itself
-// finds it. A row whose every token is banned has no choice: `score` is -infinity (or NaN).
+// A token chosen for a row, its edited score, and its log-probability in the model's own
+// distribution. If all tokens of the row are banned, `score` is -infinity (or NaN).
 struct TokenChoice {
   int32_t token = 0;
   float score = 0.0f;
@@ -22,12 +22,11 @@ struct TokenChoice {
 
 // Candidate `index` of the row.
 TokenChoice CandidateChoice(const RowResult& row, size_t index);
-// Draw `index` of the row. `edits` are those that the row was asked with.
+// Sample `index` of the row. `edits` are those that the row was requested with.
 TokenChoice SampledChoice(const RowResult& row, size_t index, const LogitsEdits* edits);
 
-// The row's best `count` candidates, ordered by the model's own log-probability. With edits these
-// are the best that the edits leave: a banned token is not among them, and under a forced token
-// there is no other.
+// The row's best `count` candidates, ordered by the model's own log-probability. With edits, only
+// candidates that the edits allow: no banned tokens, and only the forced token if there is one.
 std::vector<TokenLogprob> TopLogprobs(const RowResult& row, int32_t count);
 
 }  // namespace beamline
