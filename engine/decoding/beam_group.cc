@@ -1,13 +1,13 @@
 // One step, with B = width:
-//  1. The score of a candidate is its log-probability plus its beam's score. The log-probability
-//     is taken after the edits, normalised again only if the model sets renormalize_logits. The
-//     candidates of all rows are ranked together (ties: lower row, lower id).
-//  2. A candidate that ends (end token, stop, length limit) becomes a hypothesis if its rank is
-//     below B and its score / length ^ length_penalty is among the best B so far.
-//  3. The best B candidates that do not end are the next beams.
-//  4. The search is over when no beam is left; when B hypotheses have ended (kEager); or when the
-//     best beam, at its present length (kExhaustive with a positive penalty: at the longest), would
-//     not beat the worst of B hypotheses.
+// 1. The score of a candidate is its log-probability plus its beam's score. The log-probability
+//    is taken after the edits, normalised again only if the model sets renormalize_logits. The
+//    candidates of all rows are ranked together (ties: lower row, lower id).
+// 2. A candidate that ends (end token, stop, length limit) becomes a hypothesis if its rank is
+//    below B and its score / length ^ length_penalty is among the best B so far.
+// 3. The best B candidates that do not end are the next beams.
+// 4. The search is over when no beam is left; when B hypotheses have ended (kEager); or when the
+//    best beam, at its present length (kExhaustive with a positive penalty: at the longest), would
+//    not beat the worst of B hypotheses.
 //
 // transformers considers max(2, 1 + ends) * B candidates, where `ends` counts the end tokens, so
 // that at least B of them continue. Within one row, at most B candidates that do not end can

@@ -1,4 +1,4 @@
-// Tells a replica's loop which of its requests were cancelled, so that it looks for none.
+// Reports cancelled requests to a replica's loop, so that the loop need not search for them.
 #pragma once
 
 #include <atomic>
@@ -11,11 +11,11 @@ namespace beamline {
 
 class Cancellation;
 
-// Any thread adds; a loop takes.
+// Any thread adds; the replica's loop takes.
 class CancelledList {
  public:
-  // What has been added since the last call, in place of what is in `cancelled`. They name requests
-  // and may be gone.
+  // Replaces `cancelled` with the entries added since the last call. They only identify requests,
+  // which may have ended since.
   void Take(std::vector<const Cancellation*>& cancelled) {
     cancelled.clear();
     if (!has_some_.load(std::memory_order_relaxed)) return;
@@ -37,18 +37,18 @@ class CancelledList {
   std::atomic<bool> has_some_ = false;          // written with mutex_ held
 };
 
-// Whether a request's client wants no answer any more. Any thread.
+// Whether a request's client has cancelled it. Thread safe.
 class Cancellation {
  public:
   bool is_cancelled() const { return is_cancelled_.load(std::memory_order_relaxed); }
-  // Once.
+  // Only the first call has an effect.
   void Cancel() {
     std::lock_guard lock(mutex_);
     if (is_cancelled_.exchange(true, std::memory_order_relaxed)) return;
     if (list_ != nullptr) list_->Add(*this);
   }
-  // It is in `list` once it is cancelled, or was. Instead of the one before: a request that is
-  // begun again is another loop's.
+  // Adds itself to `list` when it is cancelled, or at once if it already is. Replaces the previous
+  // list: a restarted request belongs to another loop.
   void Tell(std::shared_ptr<CancelledList> list) {
     std::lock_guard lock(mutex_);
     list_ = std::move(list);
@@ -58,7 +58,7 @@ class Cancellation {
  private:
   std::atomic<bool> is_cancelled_ = false;  // written with mutex_ held
   std::mutex mutex_;                        // taken before the list's
-  std::shared_ptr<CancelledList> list_;     // guarded by mutex_; null: nobody's yet
+  std::shared_ptr<CancelledList> list_;     // guarded by mutex_; null: not set yet
 };
 
 }  // namespace beamline

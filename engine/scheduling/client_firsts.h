@@ -1,4 +1,4 @@
-// Of each client that waits, the job whose turn is first among its own. Not thread safe.
+// For each client with waiting jobs, the job that its own order puts first. Not thread safe.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace beamline {
 
-// JobType: a Job, whose client and rank do not change while it is here.
+// JobType: a Job whose client and rank do not change while it is in here.
 template <typename JobType>
 class ClientFirsts {
  public:
@@ -22,7 +22,7 @@ class ClientFirsts {
     client->second.erase(KeyOf(job));
     if (client->second.empty()) clients_.erase(client);
   }
-  // Calls `visit` with the first job of each client for which `wants`, a function of its name.
+  // Calls `visit` with the first job of each client whose name satisfies `wants`.
   template <typename Wants, typename Visit>
   void VisitEach(const Wants& wants, const Visit& visit) const {
     for (const auto& [client, jobs] : clients_) {
@@ -31,7 +31,8 @@ class ClientFirsts {
   }
 
  private:
-  // By priority, then by turn. (All jobs of a client gain priority as they wait.)
+  // By priority, then by fair-queueing tag. (Waiting raises the priority of all jobs of a client
+  // alike.)
   using Key = std::tuple<int64_t, int64_t, Clock::time_point, JobType*>;
   static Key KeyOf(JobType& job) {
     return {-int64_t{job.rank.priority}, job.rank.fair_tag, job.rank.arrival, &job};

@@ -1,4 +1,4 @@
-// One encode request inside a replica: inputs that are batched one by one and answered together.
+// One encode request in a replica: its inputs are batched one by one and answered together.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace beamline {
 
-// The rank's fair_tag grows by the tokens of every input that starts.
+// rank.fair_tag grows by the tokens of every input that starts.
 struct EncodeJob : Job<EncodeSink, EncodeResult> {
   std::vector<TokenIds> inputs;
   std::vector<TokenIds> type_ids;  // as inputs, where one of them has types; else empty
@@ -20,13 +20,13 @@ struct EncodeJob : Job<EncodeSink, EncodeResult> {
   Encoding encoding;  // what is made of them; complete when the job is given to a replica
 
   int64_t computed_tokens = 0;
-  // Inputs handed to a batch, or begun in pieces, so far, in order; and those that are computed,
-  // of which one in pieces may come later than those after it.
+  // num_started: inputs that are in a batch or started in chunks, in order. num_computed: inputs
+  // that are done; an input computed in chunks may finish after later ones.
   size_t num_started = 0;
   size_t num_computed = 0;
   std::vector<Embedding> embeddings;  // as many as inputs
 
-  // Answers with the embeddings.
+  // Answers the request with its embeddings.
   void Finish(Clock::time_point now) {
     EncodeResult result;
     for (const Embedding& embedding : embeddings) {
@@ -40,7 +40,7 @@ struct EncodeJob : Job<EncodeSink, EncodeResult> {
     result.timing.total = now - rank.arrival;
     Answer(std::move(result));
   }
-  // Of its inputs' tokens, so far.
+  // Input tokens used so far.
   int64_t used_tokens() const { return begun() ? input_tokens : 0; }
   void Expire(Clock::time_point) { Answer(WithUsedTokens(OverdueError(), used_tokens())); }
 };

@@ -32,7 +32,7 @@ void EncodeStepBuilder::Build(JobList<EncodeJob>& jobs, Clock::time_point now, i
     turns_.ForgetPriorities(*next);
     Fill(now, all);
   }
-  // Not before: the turns are those of the jobs that wait.
+  // Only now, because turns_ refers to the waiting jobs.
   for (const EncodeSlice& slice : slices_) jobs.PutToBegun(*slice.job);
   if (long_slice_.has_value()) jobs.PutToBegun(*long_slice_->job);
   if (!batch_.type_ids.empty()) batch_.type_ids.resize(batch_.token_ids.size(), 0);
@@ -49,7 +49,7 @@ EncodeJob* EncodeStepBuilder::Fill(Clock::time_point now, const Room& room) {
       long_slice_ = {job, index, index + 1, 0};
       FillFrom(*job, now, room, is_first);
     }
-    if (!MayBePassed(*job)) return job;  // which no job passes
+    if (!MayBePassed(*job)) return job;  // no other job may pass it
   }
   return nullptr;
 }
@@ -82,7 +82,7 @@ void EncodeStepBuilder::Append(const EncodeJob& job, size_t index) {
   const TokenIds& input = job.inputs[index];
   if (!job.type_ids.empty()) {
     const TokenIds& types = job.type_ids[index];
-    batch_.type_ids.resize(batch_.token_ids.size(), 0);  // of the inputs without types
+    batch_.type_ids.resize(batch_.token_ids.size(), 0);  // zeros for the inputs without types
     batch_.type_ids.insert(batch_.type_ids.end(), types.begin(), types.end());
   }
   batch_.token_ids.insert(batch_.token_ids.end(), input.begin(), input.end());

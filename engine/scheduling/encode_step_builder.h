@@ -1,7 +1,7 @@
-// Packs the inputs of encode jobs into the batch of a step: whole inputs by the jobs' order, until
-// one does not fit. One that is long goes by itself, in pieces; while another one does, it is
-// passed by those that are shorter. The last eighth goes by turns alone, whatever the jobs'
-// priorities: no job waits for those of higher priority longer than for those before it in turn.
+// Packs the inputs of encode jobs into the batch of a step: whole inputs in the order of the jobs,
+// until one does not fit. A long input is computed on its own, in chunks; meanwhile shorter inputs
+// may pass another long one. The last eighth of a step ignores priorities and uses the
+// fair-queueing order alone. So a job does not starve behind jobs of higher priority.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@
 
 namespace beamline {
 
-// Inputs [begin, end) of one job, which are sequences first .. of the batch.
+// Inputs [begin, end) of one job; they are sequences first, first + 1, ... of the batch.
 struct EncodeSlice {
   EncodeJob* job = nullptr;
   size_t begin = 0, end = 0;
@@ -32,27 +32,27 @@ class EncodeStepBuilder {
   explicit EncodeStepBuilder(const StepLimits& limits)
       : limits_(limits), most_whole_(limits.max_batch_tokens) {}
 
-  // What comes waits for the step that is under way, and for its own: while several clients ask,
-  // these have so much time for each of them. With so many tokens a host computes as many a second
-  // as with more.
+  // An input that arrives waits for the running step and then for its own step. If several clients
+  // are active, a step may take this long per client. With kLeastTokens tokens a CPU already
+  // reaches its full throughput.
   static constexpr double kSecondsOfClient = 0.015;
   static constexpr int64_t kLeastTokens = 256;
-  // Of a step that so many clients share, at `seconds_per_token` (0: not known).
+  // Maximum tokens of a step shared by `num_clients` clients, at `seconds_per_token` (0: unknown).
   static int64_t TokensOfStep(size_t num_clients, double seconds_per_token);
 
-  // Inputs of more tokens are long from now on. REQUIRES: 1 .. max_batch_tokens, which it is at
-  // first.
+  // Inputs of more than `tokens` tokens count as long from now on. REQUIRES: 1 .. max_batch_tokens
+  // (the initial value).
   void SetMostWhole(int64_t tokens) { most_whole_ = tokens; }
-  // Starts the inputs that fit, of the jobs in WaitingOrder, up to `most_tokens` (>= 1) or what one
-  // input has more, and with `takes_long` the first long one. Each job has at
+  // Starts the inputs that fit, with the jobs in WaitingOrder, up to `most_tokens` (>= 1); the
+  // first input may exceed it. With `takes_long`, also starts the first long input. Each job has at
   // least one input, of 1 token or more.
   void Build(JobList<EncodeJob>& jobs, Clock::time_point now,
              int64_t most_tokens = std::numeric_limits<int64_t>::max(), bool takes_long = false);
 
-  // Without sequences: nothing to encode.
+  // Has no sequences if there is nothing to encode.
   const EncoderBatch& batch() const { return batch_; }
   std::span<const EncodeSlice> slices() const { return slices_; }
-  // The long input that was started: a batch by itself.
+  // The long input that was started; it is a batch of its own.
   const std::optional<EncodeSlice>& long_slice() const { return long_slice_; }
 
  private:
@@ -60,18 +60,18 @@ class EncodeStepBuilder {
     int64_t tokens = 0;
     int32_t sequences = 0;
   };
-  // Adds inputs in turn until one does not fit into the room, of which the first may need more
-  // tokens. Returns the job that is next, or null: all have been started, but for those that wait
-  // for a long input.
+  // Adds inputs in order until one does not fit into the room; the first may need more tokens.
+  // Returns the job that did not fit. Null: all are started, except those that wait for a long
+  // input.
   EncodeJob* Fill(Clock::time_point now, const Room& room);
-  // The same of one job's.
+  // The same for the inputs of one job.
   void FillFrom(EncodeJob& job, Clock::time_point now, const Room& room, bool& is_first);
-  // Starts the job's next input.
+  // Starts the job's next input; returns its index.
   size_t StartNext(EncodeJob& job, Clock::time_point now);
   bool IsLong(const TokenIds& input) const {
     return std::ssize(input) > std::ptrdiff_t{most_whole_};
   }
-  // It has no input left, or its next one waits for the end of a long one.
+  // The job has no input left, or its next input waits for a long one to finish.
   bool MayBePassed(const EncodeJob& job) const {
     return job.num_started == job.inputs.size() || IsLong(job.inputs[job.num_started]);
   }

@@ -1,6 +1,6 @@
-// Fair sharing between clients: start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996). A
-// request's tag is where its client's account stood when it came; the smallest tag goes first. So a
-// client with a thousand requests in the queue does not keep another one's first request waiting.
+// Fair queueing between clients: start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996). The
+// tag of a request is its client's account balance at arrival; the smallest tag goes first. So a
+// client with a thousand queued requests does not delay the first request of another client.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace beamline {
 
 class FairQueue {
  public:
-  // The tag of a new request of `client`, and its `cost` (tokens, >= 0) on the client's account.
+  // Returns the tag of a new request and adds its `cost` (tokens, >= 0) to the client's account.
   int64_t Enter(const std::string& client, int64_t cost) {
     const auto [it, is_new] = accounts_.try_emplace(client);
     Account& account = it->second;
@@ -27,23 +27,24 @@ class FairQueue {
     account.finish += cost;
     return tag;
   }
-  // The tag that Enter would give.
+  // The tag that Enter would return.
   int64_t NextTag(const std::string& client) const {
     const auto it = accounts_.find(client);
     return it == accounts_.end() ? now_ : std::max(it->second.finish, now_);
   }
-  // A request of this tag begins. Clients without requests start from its tag.
+  // A request with this tag starts. Clients without requests will start from this tag.
   void Begin(int64_t tag) { now_ = std::max(now_, tag); }
-  // A request of this tag ends without having begun: what it would have cost is not owed, so that
-  // a client whose requests end waiting is not behind the others for them. Leave is owed as well.
+  // A request with this tag ends before it started: its cost is refunded, so that it does not push
+  // the client behind others. The caller must call Leave as well.
   void Refund(const std::string& client, int64_t tag, int64_t cost) {
     Account& account = accounts_.find(client)->second;
-    // What lies before a restart has gone by without it.
+    // Tags before a restart were passed by the virtual time and are not in the account any more.
     if (tag >= account.restart) account.finish -= cost;
   }
-  // A request of `client` is over, begun or not: owed once for each Enter. A client's account
-  // outlives its requests while it stands ahead of others'; of such accounts few are kept, and none
-  // once no request is left, so clients that invent names leave nothing behind.
+  // A request of `client` has ended, started or not. Must be called once per Enter. A client's
+  // account is kept after its requests end, while it is ahead of the virtual time. At most
+  // kMostIdle such accounts are kept, and none when no request is left, so invented client names
+  // leave nothing behind.
   void Leave(const std::string& client) {
     if (--num_requests_ == 0) {
       accounts_.clear();
@@ -61,8 +62,8 @@ class FairQueue {
 
   size_t num_accounts() const { return accounts_.size(); }
   int64_t now() const { return now_; }
-  // Calls `visit` with each client whose account has not come to `tag`, and with the tokens that it
-  // may still ask for before that is its turn: whole requests of `each` (>= 1).
+  // Calls `visit` with each client whose account is below `tag`, and with the tokens that it may
+  // still request before it reaches the tag, in whole requests of `each` tokens (>= 1).
   template <typename Visit>
   void VisitRoomBefore(int64_t tag, int64_t each, const Visit& visit) const {
     BEAMLINE_CHECK(each >= 1);
@@ -73,17 +74,17 @@ class FairQueue {
     }
   }
 
-  // How many accounts of clients without a request are kept at most.
+  // Maximum number of kept accounts without requests.
   static constexpr size_t kMostIdle = 1024;
 
  private:
   struct Account {
-    int64_t finish = 0;   // the tag that the client's next request gets, unless time has passed it
-    int64_t restart = 0;  // where the account stood when time had last passed it
+    int64_t finish = 0;   // tag of the client's next request, unless virtual time has passed it
+    int64_t restart = 0;  // the balance when virtual time last passed it
     int64_t num_requests = 0;
   };
 
-  // Forgets half of the idle accounts: those that are the least ahead of others.
+  // Removes half of the idle accounts: those with the lowest balance.
   void ForgetIdle() {
     std::vector<int64_t> finishes;
     finishes.reserve(num_idle_);

@@ -39,7 +39,7 @@ int64_t Group::used_tokens() const {
 }
 
 void Group::Expire(Clock::time_point now) {
-  // A stream keeps what it has got; a single answer that is not whole is none.
+  // A stream keeps what it has received; an incomplete unary answer is an error.
   if (!sink->wants_deltas() || decoder->num_generated_tokens() == 0) {
     return Answer(WithUsedTokens(OverdueError(), used_tokens()));
   }

@@ -41,9 +41,9 @@ const BlockKey& GroupCache::Key(const Group& group, Sequence& row, int32_t index
 
 GroupCache::Prefix GroupCache::FindPrefix(const Group& group, Sequence& row) const {
   Prefix prefix;
-  // A decoder's keys and values depend on what its encoder read, so those are not shared.
+  // A decoder's keys and values depend on its encoder's input, so they are not shared.
   if (!share_prefixes_ || !group.encoder_ids.empty()) return prefix;
-  // The last tokens are always computed: their logits are wanted.
+  // The last tokens are always computed, because their logits are needed.
   const int32_t candidates =
       (static_cast<int32_t>(row.tokens.size()) - row.num_logits) / block_size_;
   for (; prefix.num_blocks < candidates; ++prefix.num_blocks) {
@@ -107,7 +107,7 @@ void GroupCache::Grow(const Group& group, Sequence& row, int32_t count,
 
 void GroupCache::Index(const Group& group, Sequence& row, int32_t first_block, int32_t end_block) {
   if (!share_prefixes_ || !group.encoder_ids.empty()) return;
-  // A block with a token that is not known yet has no key; Settle gives it one.
+  // A block with an unknown token has no key yet; Settle adds it.
   const auto num_known =
       static_cast<int32_t>(row.tokens.size()) - (row.tokens.back() == kUnknownToken ? 1 : 0);
   for (int32_t i = first_block; i < std::min(end_block, num_known / block_size_); ++i) {
@@ -132,7 +132,7 @@ void GroupCache::Descend(Group& group, std::span<const int32_t> parents, Workspa
   if (parents.size() == rows.size()) {
     size_t row = 0;
     while (row < rows.size() && stays(row)) ++row;
-    if (row == rows.size()) return;  // as a rule
+    if (row == rows.size()) return;  // the usual case
   }
   std::vector<int32_t>& children = workspace.children;
   std::vector<Sequence>& childless = workspace.childless;
@@ -150,7 +150,7 @@ void GroupCache::Descend(Group& group, std::span<const int32_t> parents, Workspa
   for (const int32_t index : parents) {
     Sequence& parent = rows[index];
     if (--children[index] == 0) {
-      next_rows.push_back(std::move(parent));  // the last child takes the parent's place
+      next_rows.push_back(std::move(parent));  // the last child takes over the parent
       continue;
     }
     for (const int32_t block : parent.blocks) pool_.AddReference(block);
@@ -170,8 +170,8 @@ void GroupCache::Extend(Sequence& row, const Continuation& next, Workspace& work
   if (next.num_dropped > 0) {
     row.tokens.resize(row.tokens.size() - next.num_dropped);
     row.num_computed = std::min(row.num_computed, static_cast<int32_t>(row.tokens.size()));
-    // Blocks of dropped tokens alone go back: other rows, or requests that found them as a prefix,
-    // may hold them too. The block that holds the cut is written again, or copied when it is
+    // Releases the blocks that have only dropped tokens. Other rows, or requests that found them as
+    // a prefix, may hold them too. The block at the cut is written again, or copied if it is
     // shared.
     const size_t full_blocks = row.tokens.size() / block_size_;
     const size_t kept_blocks = full_blocks + (row.tokens.size() % block_size_ == 0 ? 0 : 1);
@@ -190,7 +190,7 @@ void GroupCache::Reorder(Group& group, std::span<const int32_t> parents, Workspa
   std::vector<BeamTail>& tails = workspace.tails;
   tails.resize(parents.size());
   AssignTails(parents, tails);
-  // The last block of a row is the place's, or moves by the rule.
+  // The last block of a row stays with its index, or moves as AssignTails says.
   const int32_t position = group.rows[0].num_computed - 1;
   const bool tail_moves = position % block_size_ != 0;
   std::vector<int32_t>& last_blocks = workspace.last_blocks;
@@ -208,7 +208,7 @@ void GroupCache::Reorder(Group& group, std::span<const int32_t> parents, Workspa
 }
 
 void GroupCache::Settle(Group& group, std::span<const KnownRow> rows, Workspace& workspace) {
-  // Those that came true keep their order.
+  // The rows that came true keep their order.
   size_t kept = 0;
   for (const KnownRow& known : rows) {
     const auto index = static_cast<size_t>(known.row);
@@ -234,8 +234,8 @@ void GroupCache::Free(Workspace& workspace) {
   workspace.unheld.clear();
 }
 
-// What no prompt can find, as the last block of a text and all of a translator's, is better
-// overwritten while it is in the processor's caches than something that is not.
+// A block that no prompt can find (the last block of a text, all blocks of a translator) is reused
+// first, while it is still in the processor's caches.
 void GroupCache::ReuseUnknown(int32_t block) {
   if (pool_.references(block) == 0 && !index_.Has(block)) pool_.ReuseFirst(block);
 }

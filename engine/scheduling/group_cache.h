@@ -1,4 +1,4 @@
-// The cache blocks of groups: growing, forking, copying on write, sharing beginnings, giving back.
+// The cache blocks of groups: growth, forks, copy on write, shared prefixes, release.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@
 
 namespace beamline {
 
-// A row of a group whose last token was unknown.
+// The value of a row's last token, which was unknown before.
 struct KnownRow {
   int32_t row = 0;
   int32_t token = 0;
@@ -20,58 +20,59 @@ struct KnownRow {
 
 class GroupCache {
  public:
-  // Without `share_prefixes`, requests never share blocks (the sequences of one request always do).
-  // original_positions: RotarySpec's.
+  // Without `share_prefixes`, requests never share blocks (sequences of one request always do).
+  // original_positions: as in RotarySpec.
   GroupCache(int32_t num_blocks, int32_t block_size, bool share_prefixes,
              int32_t original_positions = 0);
 
-  // Where positions of a sequence of `length` tokens have other angles than those that the group's
-  // keys were computed with: gives back what it holds, so that all is computed again.
+  // If a sequence of `length` tokens uses other rotary angles than the group's cached keys:
+  // releases the group's blocks, so that everything is computed again.
   void FollowLength(Group& group, int32_t length);
-  // Whether a group of `length` tokens would give back what it holds.
+  // Whether FollowLength would release the blocks at `length` tokens.
   bool ChangesAngles(const Group& group, int32_t length) const {
     return FirstPosition(length) != group.first_position;
   }
 
-  // The blocks that already hold the beginning of a row that has none yet.
+  // Cached blocks with a prefix of a row that has no blocks yet.
   struct Prefix {
     int32_t num_blocks = 0;
-    int32_t num_free_blocks =
-        0;  // of them, those that nobody holds: taking them uses up free blocks
+    int32_t num_free_blocks = 0;  // of these, unreferenced blocks: taking them uses up free blocks
   };
   Prefix FindPrefix(const Group& group, Sequence& row) const;
-  // Takes what FindPrefix finds; the row's positions in these blocks count as computed.
+  // Takes the blocks that FindPrefix finds; the row's positions in them count as computed.
   void AdoptPrefix(const Group& group, Sequence& row);
 
-  // Blocks for the encoder's keys and values. REQUIRES: the planner saw that they are free.
+  // Allocates blocks for the encoder's keys and values. REQUIRES: the planner checked that they are
+  // free.
   void AllocateMemory(Group& group);
   // Makes positions num_computed .. num_computed + count - 1 of a row writable and counts them as
-  // computed: allocates, and replaces a shared block by a copy, which is added to `copies` (to be
-  // made before the step writes). Full blocks can be found as a prefix from the next step on.
+  // computed. Allocates blocks, and replaces a shared block by a copy. The copy is added to
+  // `copies` and must be made before the step writes. Full blocks can be found as a prefix from the
+  // next step on.
   void Grow(const Group& group, Sequence& row, int32_t count, std::vector<BlockCopy>& copies);
-  // What one thread works with when rows fork, are put in order or end.
+  // Scratch memory of one thread for forking, reordering and ending rows.
   struct Workspace {
     std::vector<int32_t> parents, children, last_blocks;
     std::vector<BeamTail> tails;
     std::vector<Sequence> next_rows, childless;
-    std::vector<int32_t> unheld;  // blocks that nobody holds any more, until Free
+    std::vector<int32_t> unheld;  // blocks without references, until Free
   };
-  // Whether all of a group's blocks are nobody else's: its rows may change beside other groups',
-  // each thread with a workspace of its own.
+  // Whether the group shares no block with other groups. Then several threads may change the rows
+  // of such groups in parallel, each with its own workspace.
   bool IsApart(const Group& group) const { return !share_prefixes_ || !group.encoder_ids.empty(); }
-  // The group's rows become those of `continuations`: blocks are shared, none is copied.
+  // Replaces the group's rows by those of `continuations`. Blocks are shared, not copied.
   void Fork(Group& group, std::span<const Continuation> continuations, Workspace& workspace);
-  // As Scheduler's.
+  // As in Scheduler.
   void Reorder(Group& group, std::span<const int32_t> parents, Workspace& workspace);
   void Settle(Group& group, std::span<const KnownRow> rows, Workspace& workspace);
-  // Frees what is unheld. By one thread, before the next Grow.
+  // Frees the unheld blocks. Called by one thread, before the next Grow.
   void Free(Workspace& workspace);
-  // Gives back everything; the rows' tokens stay, to be computed again.
+  // Releases all blocks; the rows keep their tokens, to be computed again.
   void Release(Group& group);
-  // No block's content is to be trusted any more.
+  // Forgets all cached content, for example after a failed step.
   void ForgetPrefixes() { index_.Clear(); }
 
-  // Of a row that runs, as the planner sees it.
+  // The planner's view of a running row.
   RowState StateOf(const Sequence& row) const;
   // Whether writing the row's next position would copy a block.
   bool TailIsShared(const Sequence& row) const;
@@ -86,11 +87,11 @@ class GroupCache {
     return length > original_positions_ ? original_positions_ : 0;
   }
   int32_t Allocate();
-  // The group's rows become copies of those that `parents` names; blocks are shared.
+  // Replaces the group's rows by copies of the rows in `parents`; blocks are shared.
   void Descend(Group& group, std::span<const int32_t> parents, Workspace& workspace);
-  // Drops and appends the tokens of `next`, after its blocks are settled.
+  // Drops and appends the tokens of `next`, after the row's blocks are settled.
   void Extend(Sequence& row, const Continuation& next, Workspace& workspace);
-  // The key of the row's block `index`, computed once. REQUIRES: the row has tokens for all of the
+  // The key of the row's block `index`; computed once. REQUIRES: the row has tokens for the whole
   // block.
   const BlockKey& Key(const Group& group, Sequence& row, int32_t index) const;
   void Index(const Group& group, Sequence& row, int32_t first_block, int32_t end_block);

@@ -1,6 +1,6 @@
-// The jobs of a replica that have no answer yet. Thousands may wait while a few hundred run, and
-// steps take some milliseconds: a step looks at those that run and, of those that wait, at the few
-// that something is to be done about.
+// The unanswered jobs of a replica. Thousands may wait while a few hundred run, and a step takes
+// some milliseconds. So each step looks only at the running jobs and at those waiting jobs that
+// need an action.
 #pragma once
 
 #include <algorithm>
@@ -26,9 +26,8 @@
 
 namespace beamline {
 
-// JobType: a Job with used_tokens(), so far, and Expire(now), which answers what is overdue. What
-// its turn, its end and its client go by (rank, deadline, steps, cancellation, client) does not
-// change while it waits here.
+// JobType: a Job with used_tokens() and with Expire(now), which answers an overdue job. Its rank,
+// deadline, steps, cancellation and client must not change while it waits in the list.
 template <typename JobType>
 class JobList {
  public:
@@ -50,35 +49,34 @@ class JobList {
     job.Begin(now);
     PutToBegun(job);
   }
-  // One that has begun waits no more.
+  // Moves a job that has begun out of the waiting ones.
   void PutToBegun(JobType& job) {
     if (job.place < num_begun_) return;
     StopWaiting(job);
     Swap(job.place, num_begun_++);
   }
-  // Without an answer.
+  // Removes the job without an answer.
   void Drop(JobType& job) {
     job.done = true;
     if (StopWaiting(job)) ended_.push_back(&job);
   }
-  // What EndOverdue found.
+  // Result of EndOverdue.
   struct Ends {
     int32_t cancelled = 0;
     int32_t hopeless = 0;
-    // The least SecondsOfStep. Infinite: no request has a deadline.
+    // Minimum of SecondsOfStep over the jobs. Infinite: no job has a deadline.
     double step_seconds = std::numeric_limits<double>::infinity();
-    int64_t looked_at = 0;  // jobs
+    int64_t looked_at = 0;  // number of jobs examined
   };
-  // Answers the jobs that their clients have cancelled, those that are overdue and, with
-  // `may_give_up`, those that have not begun and would be overdue before they were answered, as the
-  // answers take that `rate` knows.
+  // Answers cancelled jobs and overdue jobs. With `may_give_up`, also waiting jobs that would be
+  // overdue before their answer, at the speed measured in `rate`.
   Ends EndOverdue(Clock::time_point now, const ServiceRate& rate, bool may_give_up) {
     Ends ends;
     for (const auto& job : begun()) EndBegun(*job, now, ends);
     cancelled_list_->Take(cancelled_);
     for (const Cancellation* cancellation : cancelled_) {
       const auto found = by_cancellation_.find(cancellation);
-      // Else it has begun or ended, and was perhaps followed by another one at its place in memory.
+      // Otherwise it has begun or ended, and another job may use the same address now.
       if (found == by_cancellation_.end()) continue;
       JobType& job = *found->second;
       if (!job.cancellation->is_cancelled()) continue;
@@ -107,8 +105,7 @@ class JobList {
       if (StopWaiting(*job)) ended_.push_back(job.get());
     }
   }
-  // Gives those that are done to `take`. Those that have not begun are looked at only after this
-  // list has ended them.
+  // Passes the finished jobs to `take`. Waiting jobs are examined only if this list has ended them.
   template <typename Take>
   void RemoveDone(const Take& take) {
     for (size_t i = num_begun_; i > 0; --i) {
@@ -120,15 +117,15 @@ class JobList {
     ended_.clear();
   }
 
-  // Those that have begun, and behind them those that have not.
+  // All jobs: first those that have begun, then those that wait.
   std::span<const std::unique_ptr<JobType>> jobs() const { return jobs_; }
   std::span<const std::unique_ptr<JobType>> begun() const { return jobs().first(num_begun_); }
   std::span<const std::unique_ptr<JobType>> waiting() const { return jobs().subspan(num_begun_); }
   bool empty() const { return jobs_.empty(); }
-  // Of those that have not begun.
+  // Of the waiting jobs.
   const WaitingTree<JobType>& turns() const { return turns_; }
   const ClientFirsts<JobType>& firsts() const { return firsts_; }
-  // How many jobs each client has, of those that have some.
+  // Number of jobs of each client that has any.
   const absl::flat_hash_map<std::string, int64_t>& clients() const { return clients_; }
 
  private:
@@ -149,7 +146,7 @@ class JobList {
   static void AnswerCancelled(JobType& job) {
     job.Answer(WithUsedTokens(absl::CancelledError("cancelled by the client"), job.used_tokens()));
   }
-  // False: it did not wait any more.
+  // False: the job was not waiting any more.
   bool StopWaiting(JobType& job) {
     if (!turns_.Remove(job)) return false;
     firsts_.Remove(job);
@@ -163,7 +160,7 @@ class JobList {
     jobs_[a]->place = a;
     jobs_[b]->place = b;
   }
-  // The last one takes the place.
+  // Moves the last job to the index that becomes free.
   template <typename Take>
   void Remove(size_t place, const Take& take) {
     Swap(place, jobs_.size() - 1);
@@ -175,17 +172,17 @@ class JobList {
 
   std::vector<std::unique_ptr<JobType>> jobs_;
   size_t num_begun_ = 0;
-  std::vector<const JobType*> ended_;  // that have not begun and are done
+  std::vector<const JobType*> ended_;  // finished before they began
   absl::flat_hash_map<std::string, int64_t> clients_;
 
-  // Of those that have not begun and are not done.
+  // Waiting jobs that are not finished.
   WaitingTree<JobType> turns_;
   ClientFirsts<JobType> firsts_;
   WaitingDeadlines<JobType> deadlines_;
   absl::flat_hash_map<const Cancellation*, JobType*> by_cancellation_;
   const std::shared_ptr<CancelledList> cancelled_list_ = std::make_shared<CancelledList>();
 
-  // Of one call of EndOverdue; kept for their memory.
+  // Scratch of EndOverdue; kept to reuse memory.
   std::vector<const Cancellation*> cancelled_;
   std::vector<JobType*> due_;
 };

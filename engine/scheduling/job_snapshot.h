@@ -1,4 +1,4 @@
-// A job as whoever looks on is told of it.
+// The snapshot of a job, for monitoring.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 
 namespace beamline {
 
-// JobType: a Group or an EncodeJob. By the thread that has it.
+// JobType: a Group or an EncodeJob. Call on the thread that owns the job.
 template <typename JobType>
 JobSnapshot Snapshot(const JobType& job, Clock::time_point now) {
   const auto seconds = [](Clock::duration time) {

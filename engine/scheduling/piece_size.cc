@@ -5,12 +5,12 @@
 namespace beamline {
 namespace {
 
-// Of what was measured before, at each step. Longer times are believed sooner than shorter ones:
-// the next prompt may be the one that comes late in its context.
+// Weight of earlier measurements at each step. Longer times are adopted faster than shorter ones,
+// because the next prompt may have a long context.
 constexpr double kKeptDecode = 0.9;
 constexpr double kKeptOfShorter = 0.25;
 constexpr double kKeptOfLonger = 0.9;
-// The least share of a mixed step's time that its prompt tokens are taken to cause.
+// Minimum share of a mixed step's time that is attributed to its prompt tokens.
 constexpr double kLeastShare = 0.1;
 
 double Blend(double kept, double before, double now) {

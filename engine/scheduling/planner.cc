@@ -12,8 +12,7 @@
 namespace beamline {
 namespace {
 
-// Blocks that computing `count` more tokens of a row takes from the pool, a copy of a shared tail
-// included.
+// Blocks that `count` more tokens of a row take from the pool, including the copy of a shared tail.
 int32_t BlocksToGrow(const RowState& row, int32_t count, int32_t block_size) {
   const int32_t needed = CeilDiv(row.num_computed + count, block_size);
   return std::max(0, needed - row.num_blocks) + (row.shared_tail ? 1 : 0);
@@ -21,8 +20,8 @@ int32_t BlocksToGrow(const RowState& row, int32_t count, int32_t block_size) {
 
 int32_t Pending(const RowState& row) { return row.num_tokens - row.num_computed; }
 
-// Only wanted tokens are left to compute. A lone row that has computed nothing counts as a prompt;
-// several go together like any other rows of one group.
+// Whether only tokens whose logits are needed are left. A single row that has computed nothing
+// counts as a prompt; several rows go together like any rows of one group.
 bool HasWantedAlone(const GroupState& group) {
   const bool alone = group.rows.size() == 1;
   return group.memory_tokens == 0 &&
@@ -39,11 +38,12 @@ int32_t WantedTokens(const GroupState& group) {
   return tokens;
 }
 
-// Prompt tokens that a step could compute of a group; 0 while it waits for its results.
+// Prompt tokens of a group that a step could compute; 0 while it waits for its results.
 int32_t PromptTokensOf(const GroupState& group) {
   if (HasWantedAlone(group)) return WantedTokens(group);
   if (group.rows.size() == 1) return Pending(group.rows.front());
-  // Rows of a group that advances as one stop before their last tokens, to take them together.
+  // In a group whose rows advance together, rows stop before their last tokens, to compute these
+  // together.
   int32_t tokens = 0;
   for (const RowState& row : group.rows) tokens += std::max(0, Pending(row) - row.num_logits);
   return tokens;
@@ -89,7 +89,7 @@ class Planner {
     const auto came_before = [this](int32_t a, int32_t b) {
       return groups_[a].admission < groups_[b].admission;
     };
-    // As a rule they are in order.
+    // Usually they are in order already.
     if (!std::ranges::is_sorted(own, came_before)) std::ranges::sort(own, came_before);
     for (const int32_t index : own) {
       if (!Decodes(groups_[index])) {
@@ -103,13 +103,13 @@ class Planner {
   }
 
  private:
-  // Blocks are missing to get on at all: a running group must go first.
+  // A running group cannot continue without blocks: preempt one.
   void GiveUpOne() {
     plan_.Clear();
     plan_.preempt = PutBackForBlocks(groups_);
   }
 
-  // Plans the wanted tokens of all rows. False when blocks are missing.
+  // Plans the last tokens of all rows, whose logits are needed. False when blocks are missing.
   bool PlanWanted(int32_t index) {
     const GroupState& group = groups_[index];
     const int32_t tokens = WantedTokens(group);
@@ -136,7 +136,7 @@ class Planner {
     demanded_ += tokens;
   }
 
-  // Whether something of the client's runs, or is admitted.
+  // Whether the client has a running or just admitted group.
   bool Runs(std::string_view client) {
     if (!running_clients_.has_value()) {
       running_clients_.emplace();
@@ -152,12 +152,12 @@ class Planner {
     return std::ranges::find(demands_, client, &PromptDemand::client) != demands_.end();
   }
 
-  // Tokens of the step that prompts may still take. A row that starts gets one at least.
+  // Tokens of the step that prompts may still take. Every row that starts gets at least one.
   int32_t PromptTokensLeft() const {
     return std::min(free_tokens_, std::max(prompt_tokens_, static_cast<int32_t>(prompts_.size())));
   }
 
-  // False when blocks are missing for a running group.
+  // Returns false when blocks are missing for a running group.
   bool PlanPrompts() {
     if (prompts_.empty()) return true;
     int32_t left = PromptTokensLeft();
@@ -167,7 +167,7 @@ class Planner {
       if (i == first) continue;
       if (!PlanPrompt(i, std::min(left, demands_[i].share), /*is_first=*/false, left)) return false;
     }
-    // What could not be cut to its share gets what the others have left.
+    // Prompts that could not be cut to their share get the tokens that others left.
     for (size_t i = 0; i < prompts_.size() && left > 0; ++i) {
       if (demands_[i].tokens == 0 || i == first) continue;
       if (!PlanPrompt(i, left, /*is_first=*/false, left)) return false;
@@ -175,8 +175,8 @@ class Planner {
     return true;
   }
 
-  // Plans `share` tokens of the prompt; of the first in turn more where it cannot be cut. Takes
-  // them from `left` and, when there are any, the prompt's demand. False when blocks are missing
+  // Plans `share` tokens of the prompt; the first one may get more if it cannot be split. Subtracts
+  // them from `left` and, if there are any, from the prompt's demand. False when blocks are missing
   // for a running group.
   bool PlanPrompt(size_t prompt, int32_t share, bool is_first, int32_t& left) {
     if (share == 0 && !is_first) return true;
@@ -222,7 +222,7 @@ class Planner {
     return true;
   }
 
-  // How many of `count` tokens the free blocks allow.
+  // How many of `count` tokens fit into the free blocks.
   int32_t FittingTokens(const RowState& row, int32_t count) const {
     if (BlocksToGrow(row, count, limits_.block_size) <= free_blocks_) return count;
     const int32_t usable = free_blocks_ - (row.shared_tail ? 1 : 0);
@@ -236,16 +236,17 @@ class Planner {
     plan_.num_tokens += tokens;
   }
 
-  // False: a running group is put back first.
+  // Returns false when a running group must be preempted first.
   bool Admit(const std::vector<int32_t>& waiting, int32_t used_rows) {
     bool alone = used_rows == 0, is_full = false;
     for (const int32_t index : waiting) {
       const GroupState& group = groups_[index];
       if ((is_full || used_rows >= width_) && Runs(group.client)) continue;
-      // Where as many clients run, none of them has to make room.
+      // If this many clients run, none of them has to make room.
       if (used_rows >= width_ && std::ssize(*running_clients_) >= width_) return true;
       if (free_tokens_ == 0) return true;
-      if (demanded_ >= PromptTokensLeft()) {  // a client's first prompt shares, its others wait
+      if (demanded_ >= PromptTokensLeft()) {  // a client's first prompt shares the step; its others
+                                              // wait
         if (IsSharing(group.client)) continue;
         if (num_sharing_ == kMostSharing) return true;
         ++num_sharing_;
@@ -257,7 +258,7 @@ class Planner {
       room.missing_blocks = room.blocks + left.blocks + kept - free_blocks_;
       if (room.missing_rows > 0 || room.missing_blocks > 0) {
         if (!Runs(group.client)) return !MakeRoom(index, room);
-        is_full = true;  // but for clients of which nothing runs
+        is_full = true;  // except for clients that have nothing running
         continue;
       }
       const int32_t lane = keeps_lane_ ? lane_ : EmptiestLane();
@@ -268,14 +269,14 @@ class Planner {
       }
       rows_of_lanes_[lane] += group.max_rows;
       used_rows += group.max_rows;
-      admitted_clients_.push_back(group.client);  // or is meant for another lane
+      admitted_clients_.push_back(group.client);  // or it is assigned to another lane
       if (running_clients_.has_value()) running_clients_->insert(group.client);
       alone = false;
     }
     return true;
   }
 
-  // What a group that waits leaves to those of clients of which nothing runs.
+  // The room that a waiting group leaves to groups of clients that have nothing running.
   Room LeftToNewcomers(const GroupState& group) {
     Room left;
     const bool is_one = &group >= newcomers_.data();
@@ -288,9 +289,9 @@ class Planner {
     return left;
   }
 
-  // False: no group makes room for it.
+  // False: no group can be preempted for it.
   bool MakeRoom(int32_t index, const Room& room) {
-    // What this step admits is not put back, so that it is no room either.
+    // Groups admitted in this step are not preempted, so they free no room.
     if (!plan_.admit.empty()) return false;
     const int32_t preempt = PutBackFor(groups_[index], room, groups_);
     if (preempt < 0) return false;
@@ -300,14 +301,14 @@ class Planner {
     return true;
   }
 
-  // The step's own, unless another has fewer rows.
+  // The step's own lane, unless another one has fewer rows.
   int32_t EmptiestLane() const {
     const auto fewest = std::ranges::min_element(rows_of_lanes_);
     if (rows_of_lanes_[lane_] == *fewest) return lane_;
     return static_cast<int32_t>(fewest - rows_of_lanes_.begin());
   }
 
-  // Of what a group's rows still have to compute.
+  // Blocks for the remaining tokens of a group's rows.
   int32_t BlocksOfPrompt(const GroupState& group) const {
     int32_t blocks = 0;
     for (const RowState& row : group.rows) {
@@ -316,8 +317,8 @@ class Planner {
     return blocks;
   }
 
-  // A group starts when its whole prompt fits beside the watermark, so that it does not start only
-  // to be preempted. Alone it may use everything.
+  // A group starts only if its whole prompt fits and the watermark stays free; otherwise it might
+  // be preempted soon. If it runs alone, it may use all blocks.
   int32_t BlocksToStart(const GroupState& group) const {
     int32_t blocks = CeilDiv(group.memory_tokens, limits_.block_size) + BlocksOfPrompt(group);
     for (const RowState& row : group.rows) blocks += row.prefix_free_blocks;
@@ -335,7 +336,7 @@ class Planner {
     return true;
   }
 
-  // An encoder attends to its whole input at once: it is never cut.
+  // An encoder attends to its whole input at once, so the input is never split.
   bool AddEncoderInput(int32_t index) {
     const int32_t tokens = groups_[index].memory_tokens;
     if (tokens > free_tokens_ || (!plan_.encode.empty() && tokens > prompt_tokens_)) return false;
@@ -352,19 +353,21 @@ class Planner {
   const bool keeps_lane_;
   const std::span<const GroupState> newcomers_;
   StepPlan& plan_;
-  std::vector<int32_t> rows_of_lanes_;  // that their groups may come to have
+  std::vector<int32_t> rows_of_lanes_;  // maximum rows that their groups may reach
   int32_t free_blocks_;
   int32_t free_tokens_;
   int32_t free_logits_;
   int32_t prompt_tokens_;        // that prompts may still take
-  int32_t promised_blocks_ = 0;  // to the prompts that run
-  // The groups of the step that have prompt tokens to compute, and what they could use.
+  int32_t promised_blocks_ = 0;  // needed by running prompts
+  // Groups of the step with prompt tokens to compute.
   std::vector<int32_t> prompts_;
-  std::vector<PromptDemand> demands_;                                     // of each
-  int64_t demanded_ = 0;                                                  // by all of them
-  std::optional<absl::flat_hash_set<std::string_view>> running_clients_;  // from the width on
+  std::vector<PromptDemand> demands_;                                     // one per entry of
+                                                                          // prompts_
+  int64_t demanded_ = 0;                                                  // sum over demands_
+  std::optional<absl::flat_hash_set<std::string_view>> running_clients_;  // set when the width is
+                                                                          // reached
   std::vector<std::string_view> admitted_clients_;
-  int32_t num_sharing_ = 0;  // admitted though others use the whole step
+  int32_t num_sharing_ = 0;  // admitted although others use the whole step
 };
 
 }  // namespace

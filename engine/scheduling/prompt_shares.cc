@@ -10,8 +10,8 @@ namespace {
 
 struct Client {
   std::string_view name;
-  size_t first = 0;        // of its demands
-  uint64_t last_step = 0;  // of all of them
+  size_t first = 0;        // index of its first demand
+  uint64_t last_step = 0;  // latest of all its demands
   int64_t tokens = 0;
   int32_t share = 0;
 };
@@ -35,7 +35,7 @@ std::vector<Client> ClientsOf(std::span<const PromptDemand> demands) {
 size_t SharePromptTokens(int32_t num_tokens, std::span<PromptDemand> demands) {
   BEAMLINE_CHECK(!demands.empty() && num_tokens >= 0);
   std::vector<Client> clients = ClientsOf(demands);
-  // The smallest demands first: what they leave of an equal share goes to the larger ones.
+  // Smallest demands first: what they leave of an equal share goes to the larger ones.
   std::ranges::stable_sort(clients, {}, &Client::tokens);
   int32_t left = num_tokens;
   auto num_left = static_cast<int32_t>(clients.size());
@@ -43,7 +43,7 @@ size_t SharePromptTokens(int32_t num_tokens, std::span<PromptDemand> demands) {
     client.share = static_cast<int32_t>(std::min<int64_t>(client.tokens, left / num_left--));
     left -= client.share;
   }
-  // The remainder of the divisions goes to those that have waited longest.
+  // The remainder of the divisions goes to the clients that have waited longest.
   std::ranges::stable_sort(clients, {}, &Client::last_step);
   for (Client& client : clients) {
     const auto more = static_cast<int32_t>(std::min<int64_t>(client.tokens - client.share, left));

@@ -16,7 +16,7 @@ int32_t BlocksOf(const GroupState& group) {
   return blocks;
 }
 
-// What the running groups of one client hold.
+// What one client's running groups hold.
 struct Holding {
   int32_t groups = 0;
   int32_t rows = 0;
@@ -37,7 +37,7 @@ Holdings HoldingsOf(std::span<const GroupState> groups) {
   return holdings;
 }
 
-// Gives room in turn until nothing is missing.
+// Chooses groups to preempt, one after the other, until nothing is missing.
 class Giving {
  public:
   Giving(const GroupState& newcomer, const Room& room, std::span<const GroupState> groups)
@@ -49,7 +49,7 @@ class Giving {
     }
   }
 
-  // The next group that gives; -1: none may.
+  // The next group to preempt; -1: none is allowed.
   int32_t Next() {
     size_t best = left_.size();
     for (size_t i = 0; i < left_.size(); ++i) {
@@ -97,7 +97,7 @@ class Giving {
 
   const GroupState& newcomer_;
   Room room_;
-  Holdings holdings_;  // of clients, which do not become more
+  Holdings holdings_;  // of clients; none is added later
   std::vector<Candidate> left_;
 };
 

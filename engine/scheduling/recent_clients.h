@@ -1,4 +1,4 @@
-// Who has asked lately: how many clients share a model. Not thread safe; no clock.
+// Counts the clients that had requests recently. Not thread safe; no clock.
 #pragma once
 
 #include <chrono>
@@ -12,12 +12,12 @@ namespace beamline {
 
 class RecentClients {
  public:
-  // So long after its last request a client counts.
+  // A client counts for this long after its last request.
   static constexpr std::chrono::seconds kLately{1};
-  // More are not told apart, whatever names they invent.
+  // Clients beyond this number are not counted, so that invented names cost nothing.
   static constexpr size_t kMost = 8;
 
-  // The client has a request that waits. `now` never goes back.
+  // `client` has a waiting request. `now` never goes back.
   void Add(const std::string& client, Clock::time_point now) {
     for (Client& known : clients_) {
       if (known.name != client) continue;
@@ -27,7 +27,7 @@ class RecentClients {
     if (clients_.size() == kMost) Forget(now);
     if (clients_.size() < kMost) clients_.push_back({client, now});
   }
-  // 0 .. kMost.
+  // Number of recent clients, 0 .. kMost.
   size_t Count(Clock::time_point now) {
     Forget(now);
     return clients_.size();

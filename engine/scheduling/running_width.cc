@@ -21,8 +21,8 @@ void RunningWidth::Sums::Merge(double share, const Sums& other) {
   steps = share * steps + other.steps;
 }
 
-// A step of s sequences takes about fixed + s * row + (tokens - s) * token seconds. Each step's
-// error grows with the step, so that the line is fitted to the seconds of a sequence.
+// A step of s sequences takes about fixed + s * row + (tokens - s) * token seconds. The error of a
+// step grows with the step, so the line is fitted to the seconds per sequence.
 void RunningWidth::AddStep(int32_t sequences, int32_t tokens, double seconds) {
   if (sequences <= 0 || seconds <= 0) return;
   const double count = sequences;
@@ -52,8 +52,8 @@ RunningWidth::Sums RunningWidth::All() const {
 
 RunningWidth::Fit RunningWidth::Solve() const {
   const Sums all = All();
-  // Gauss-Jordan beside the unit matrix, which becomes the inverse: its diagonal tells how far the
-  // terms are known. A term that never varied has next to no pivot.
+  // Gauss-Jordan elimination with the unit matrix, which becomes the inverse; its diagonal gives
+  // the variance of each term. A term that never varied has a pivot close to zero.
   std::array<std::array<double, 2 * kTerms>, kTerms> rows = {};
   for (size_t i = 0; i < kTerms; ++i) {
     std::copy(all.products[i].begin(), all.products[i].end(), rows[i].begin());
@@ -81,8 +81,8 @@ RunningWidth::Fit RunningWidth::Solve() const {
     explained += terms[i] * all.times[i];
   }
   const double variance = std::max(0.0, all.squares - explained) / all.steps;
-  // A sequence more brings its share of the further tokens: of all of them, since the steps of one
-  // long prompt that comes alone have thousands for one sequence.
+  // Each further sequence also adds its share of the further tokens. The mean is taken over all
+  // steps, because the steps of a single long prompt have thousands of tokens for one sequence.
   const double further = all.further_tokens / all.sequences;
   Fit fit = {.fixed = std::max(0.0, terms[0]),
              .fixed_error = std::sqrt(variance * std::max(0.0, rows[0][kTerms])),
@@ -121,7 +121,7 @@ int32_t RunningWidth::Enough(int32_t most) const {
 }
 
 double RunningWidth::Reach(const Fit& fit, double share) {
-  // What is not known well counts as large: then more may run, and the steps show more.
+  // Uncertain terms count as large. Then more sequences may run, and their steps provide data.
   const double rows_of_fixed = (fit.fixed + 2 * fit.fixed_error) / fit.each;
   return fit.each > 0 ? share / (1 - share) * rows_of_fixed : kNoWidth;
 }

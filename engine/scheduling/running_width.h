@@ -1,6 +1,6 @@
-// How many sequences need to run at once so that a device is used well: with more, each of them
-// takes longer and hardly more are done (docs/decisions/0026-admission.md). Measured by the steps
-// that are computed anyway. Pure.
+// How many sequences should run at once to use a device well. With more of them, each takes longer
+// and throughput hardly grows (docs/decisions/0026-admission.md). Derived from the times of the
+// regular steps. No clock, no I/O.
 #pragma once
 
 #include <array>
@@ -13,64 +13,65 @@ namespace beamline {
 
 class RunningWidth {
  public:
-  // A step of so many sequences and tokens took so long.
+  // Adds a step of `sequences` and `tokens` that took `seconds`.
   void AddStep(int32_t sequences, int32_t tokens, double seconds);
 
-  // Running sequences that reach kShare of what any number of them would, at least kLeast and at
-  // most `most`; `most` while the steps do not show it.
+  // Number of running sequences that reaches kShare of the maximum throughput; at least kLeast, at
+  // most `most`. Returns `most` until enough steps are measured.
   int32_t Enough(int32_t most) const;
-  // As many as are of use, kWide or those that reach kShare, as far as requests have time for them,
-  // who have so many seconds for each of their steps until their deadlines (infinity: none): whose
-  // steps take kMostOfTime of it; but no fewer than reach kLeastShare.
+  // Number of useful sequences: the larger of kWide and the number that reaches kShare, limited by
+  // the requests' deadlines. `seconds`: time per remaining step until the deadlines (infinity: no
+  // deadline); a step may take kMostOfTime of it. At least the number that reaches kLeastShare.
   int32_t Within(double seconds, int32_t most) const;
 
-  // Of steps of so many sequences, that bring further tokens as they have.
+  // Speed of steps with `sequences` sequences and the usual further tokens.
   struct Pace {
     double step_seconds = 0;
     double tokens_per_second = 0;
   };
-  // Nullopt while the steps do not show it to within kError; at the fast end of what they leave
-  // open.
+  // nullopt until the measurements are accurate to kError. If they leave a range open, returns its
+  // fast end.
   std::optional<Pace> PaceOf(int32_t sequences) const;
 
   static constexpr double kShare = 0.95;
   static constexpr double kLeastShare = 0.8;
   static constexpr double kMostOfTime = 1.0 / 2;
-  // Up to so many rows a CPU's products become faster by the row, or of a little model take as
-  // long, whatever the line through the steps' times shows.
+  // Up to this many rows, a CPU's matmuls get faster per row, or with a small model take the same
+  // time, even if the line fitted to the step times does not show it.
   static constexpr int32_t kWide = 64;
   static constexpr double kError = 0.25;
-  // A CPU's products take rows in blocks of so many: 31 rows take longer than 32.
+  // A CPU's matmuls process rows in blocks of this size: 31 rows take longer than 32.
   static constexpr int32_t kBlock = 4;
   static constexpr int32_t kLeast = 16;
-  // Steps before anything is believed.
+  // Minimum number of steps before an estimate is used.
   static constexpr int32_t kLeastSteps = 32;
 
  private:
   static constexpr double kNoWidth = std::numeric_limits<double>::infinity();
-  static constexpr double kLeastSeen = 0.9 * kLeastSteps;  // of them, as they fade
-  static constexpr double kKept = 0.999;                   // of steps as wide, at each step
-  static constexpr double kFades = 0.99;                   // of all, every kFadeSteps
+  static constexpr double kLeastSeen = 0.9 * kLeastSteps;  // with fading
+  static constexpr double kKept = 0.999;                   // of steps of similar width, at each
+                                                           // step
+  static constexpr double kFades = 0.99;                   // of all steps, every kFadeSteps
   static constexpr int32_t kFadeSteps = 1000;
-  static constexpr size_t kBands = 12;  // of widths, each twice as wide as the one before
+  static constexpr size_t kBands = 12;  // bands of widths, each twice as wide as the previous one
   static constexpr size_t kTerms = 3;
   using Row = std::array<double, kTerms>;
 
-  // Seconds of a step, and of each sequence of it with its further tokens.
+  // Fitted seconds of a step, and of each sequence in it with its further tokens.
   struct Fit {
     double fixed = 0;
-    double fixed_error = 0;  // the standard one
+    double fixed_error = 0;  // standard error
     double each = 0;
     double steps = 0;
-    double tokens = 1;    // of a sequence
-    double variance = 0;  // of a sequence's seconds
+    double tokens = 1;    // per sequence
+    double variance = 0;  // of the seconds per sequence
     std::array<Row, kTerms> inverse = {};
 
-    // The standard error of the seconds of a step of so many sequences.
+    // Standard error of the seconds of a step with `sequences` sequences.
     double ErrorAt(double sequences) const;
   };
-  // Of some steps, sums of products of: 1 / sequences, 1, further tokens / sequences; and the
-  // seconds of a sequence.
+  // Sums over some steps: products of the terms 1 / sequences, 1, further tokens / sequences; and
+  // of these with the seconds per sequence.
   struct Sums {
     std::array<Row, kTerms> products = {};
     Row times = {};
@@ -79,11 +80,11 @@ class RunningWidth {
     double sequences = 0;
     double further_tokens = 0;
 
-    // Counts a `share` of them, and those of `other`.
+    // Adds `share` times these sums to those of `other`.
     void Merge(double share, const Sums& other);
   };
   static double Reach(const Fit& fit, double share);
-  // In whole blocks.
+  // Rounded up to whole blocks.
   static int32_t Whole(double width, int32_t most);
   Sums All() const;
   Fit Solve() const;
@@ -92,8 +93,8 @@ class RunningWidth {
     return *fit_;
   }
 
-  // Steps of one width tell nothing of others, however long they go on: what is known of those is
-  // kept for itself.
+  // Separate sums per band of widths: many steps of one width must not displace what is known about
+  // other widths.
   std::array<Sums, kBands> bands_ = {};
   int32_t steps_until_fade_ = kFadeSteps;
   mutable std::optional<Fit> fit_;  // of all steps

@@ -94,7 +94,7 @@ void Scheduler::WriteState(size_t planned, Clock::time_point now) {
 
 void Scheduler::FindNext(Clock::time_point now) {
   const size_t num_running = planned_.size();
-  // Under load most groups wait for rows: no more of them are looked at than there are rows for.
+  // Under load most groups wait for rows, so only as many are examined as there are rows.
   const int32_t most = std::min(width_, limits_.max_sequences) - num_reserved_rows();
   turns_.Start(groups_.turns(), now);
   for (const auto& group : groups_.begun()) {
@@ -149,7 +149,7 @@ void Scheduler::Preempt(Group& group, Group* newcomer) {
       std::exchange(group.held_priority, std::numeric_limits<int32_t>::min());
   if (newcomer == nullptr) return;
   group.rank.fair_tag = std::max(group.rank.fair_tag, newcomer->rank.fair_tag + 1);
-  // What was given up for it is no reason to give it up.
+  // The newcomer takes over that priority, so that it is not itself preempted for lack of it.
   newcomer->held_priority = std::max(newcomer->held_priority, held_priority);
 }
 

@@ -31,7 +31,7 @@ void ServiceRate::AddStep(const Step& step, Clock::time_point now) {
     answers_ = 0;
     cost_per_second_.store(0, std::memory_order_relaxed);
   }
-  // A step longer than the memory fills it, and no more: what comes after is not outweighed.
+  // A step longer than the memory counts only as the full memory, so that later steps still matter.
   const double kept = std::exp(-step.seconds / kMemorySeconds);
   const double counted = kMemorySeconds * (1 - kept);
   served_ = kept * served_ + counted * static_cast<double>(step.served) / step.seconds;
@@ -40,7 +40,7 @@ void ServiceRate::AddStep(const Step& step, Clock::time_point now) {
   seconds_ = kept * seconds_ + counted;
   answered_ = kept * answered_ + counted * step.answers / step.seconds;
   answers_ = std::min(answers_ + step.answers, kLeastAnswers);
-  // Where steps are long, the next one is seen later.
+  // Long steps report later, so the rate is valid longer.
   const auto holds = std::max(
       kHolds, std::chrono::nanoseconds(std::chrono::duration_cast<std::chrono::nanoseconds>(
                   std::chrono::duration<double>(4 * step.seconds))));

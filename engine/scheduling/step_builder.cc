@@ -7,7 +7,8 @@
 namespace beamline {
 namespace {
 
-// A row of block tables that are one rectangle, padded with block 0, which no length reaches.
+// Fills one row of a rectangular array of block tables and pads it with block 0. No length reaches
+// the padding.
 void FillRow(const BlockTable& table, std::span<int32_t> row) {
   const auto end = std::copy(table.begin(), table.end(), row.begin());
   std::fill(end, row.end(), 0);
@@ -72,7 +73,7 @@ void StepBuilder::AddChunks(const StepPlan& plan, std::span<Group* const> groups
     const int32_t needed = CeilDiv(chunk.end, block_size);
     max_blocks_ = std::max({max_blocks_, needed, state.num_blocks});
     step_batch_.query_offsets.push_back(step_batch_.query_offsets.back() + planned.num_tokens);
-    // What takes blocks, or makes one a prefix for others, happens here.
+    // Work that takes blocks, or makes a block a prefix for others, is done here.
     const bool ends_block = chunk.end / block_size > state.num_computed / block_size;
     if (needed <= state.num_blocks && !state.shared_tail && (!ends_block || cache.IsApart(group))) {
       continue;

@@ -1,5 +1,4 @@
-// Turns a plan into the packed batches that the transformer computes, and takes the blocks they
-// need.
+// Turns a plan into the packed batches that the transformer computes, and allocates their blocks.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +16,7 @@
 
 namespace beamline {
 
-// Logits rows [begin, begin + count) of the step belong to a group's rows, in order: of each row
+// Logits rows [begin, begin + count) of the step belong to a group's rows, in order: for each row,
 // its last num_logits tokens.
 struct LogitsRange {
   Group* group = nullptr;
@@ -25,19 +24,19 @@ struct LogitsRange {
   int32_t count = 0;
 };
 
-// A token that the step computes and nobody knows yet; the batch has id 0 in its place.
+// A token of the step that is not known yet; the batch has id 0 in its place.
 struct UnknownToken {
   const Group* group = nullptr;
-  int32_t row = 0;       // of the group
-  int32_t sequence = 0;  // of the batch
-  int32_t token = 0;     // of the batch
+  int32_t row = 0;       // index in the group
+  int32_t sequence = 0;  // index in the batch
+  int32_t token = 0;     // index in the batch
 };
 
-// Calls its argument for ranges that together are [0, count): once, on the caller's thread, or on
-// several threads at a time. Returns when all are done.
+// Calls its argument for ranges that together cover [0, count): once on the caller's thread, or in
+// parallel on several threads. Returns when all calls are done.
 using ParallelRanges =
     std::function<void(size_t count, absl::FunctionRef<void(size_t begin, size_t end)>)>;
-// By the caller where `parallel` is null.
+// Runs on the caller's thread if `parallel` is null.
 inline void ForRanges(const ParallelRanges& parallel, size_t count,
                       absl::FunctionRef<void(size_t begin, size_t end)> body) {
   if (parallel != nullptr) return parallel(count, body);
@@ -47,13 +46,13 @@ inline void ForRanges(const ParallelRanges& parallel, size_t count,
 class StepBuilder {
  public:
   // Allocates from the cache, fills the batches and marks the planned tokens as computed. states:
-  // of the groups, as the plan was made of them. parallel: who fills in what each group's rows are;
-  // null: the caller.
+  // the states of the groups with which the plan was made. parallel: runs the filling of the
+  // groups' rows; null: on the caller's thread.
   void Build(const StepPlan& plan, std::span<Group* const> groups,
              std::span<const GroupState> states, GroupCache& cache,
              const ParallelRanges& parallel = nullptr);
 
-  // What was built elsewhere, as far as a device needs it.
+  // A step that was built elsewhere, with only the parts that a device needs.
   static StepBuilder Of(EncoderBatch encoder_batch, StepBatch step_batch,
                         std::vector<BlockCopy> copies) {
     StepBuilder builder;
@@ -74,21 +73,21 @@ class StepBuilder {
   int32_t num_decode_rows() const { return num_decode_rows_; }
 
  private:
-  // A sequence of the batch.
+  // One sequence of the batch.
   struct Chunk {
     RowChunk planned;
-    int32_t end = 0;            // of its positions
-    bool ends_unknown = false;  // nobody knows its last token yet
+    int32_t end = 0;            // end of its positions
+    bool ends_unknown = false;  // its last token is not known yet
   };
 
   void AddEncoderInput(Group& group, GroupCache& cache);
   void AddChunks(const StepPlan& plan, std::span<Group* const> groups,
                  std::span<const GroupState> states, GroupCache& cache);
   void FindLogitsRows(std::span<Group* const> groups, std::span<const GroupState> states);
-  // For what FillChunk writes.
+  // Sizes the arrays that FillChunk writes.
   void MakeRoom(std::span<Group* const> groups);
-  // Uses nothing but the chunk's row and its places in the batch: threads fill those of different
-  // groups at a time.
+  // Uses only the chunk's row and its places in the batch, so threads may fill chunks of different
+  // groups in parallel.
   void FillChunk(std::span<Group* const> groups, size_t index, const GroupCache& cache);
   void FindUnknownTokens(std::span<Group* const> groups);
 
@@ -100,9 +99,9 @@ class StepBuilder {
   int32_t num_prefill_tokens_ = 0;
   int32_t num_decode_rows_ = 0;
 
-  // Of the step being built; kept for their memory.
+  // Scratch of the step being built; kept to reuse memory.
   std::vector<Chunk> chunks_;
-  std::vector<size_t> first_chunks_;  // of each group
+  std::vector<size_t> first_chunks_;  // per group
   int32_t max_blocks_ = 0, max_memory_blocks_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Counts the requests that are accepted and not yet answered, so that a drain can wait for them.
+// Counts accepted requests without an answer, so that a drain can wait for them.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@ namespace beamline {
 
 class TicketCounter {
  public:
-  // Waits until no ticket is out. False when that takes longer than `timeout`.
+  // Waits until there is no ticket. Returns false after `timeout`.
   bool WaitForNone(std::chrono::milliseconds timeout) {
     std::unique_lock lock(mutex_);
     return none_.wait_for(lock, timeout, [this] { return count() == 0; });
@@ -23,8 +23,8 @@ class TicketCounter {
  private:
   friend class Ticket;
   void Add() { count_.fetch_add(1, std::memory_order_relaxed); }
-  // Who gives back the last one does it with the mutex held: whoever waits for that may end the
-  // counter as soon as it sees it.
+  // The last ticket is returned with the mutex held: a thread in WaitForNone may destroy the
+  // counter as soon as it sees 0.
   void Remove() {
     int64_t count = count_.load(std::memory_order_relaxed);
     while (count > 1) {
@@ -39,10 +39,11 @@ class TicketCounter {
   std::atomic<int64_t> count_ = 0;  // becomes 0 with mutex_ held
 };
 
-// Held by a request from its acceptance until after its sink's last call. The counter outlives it.
+// Held by a request from its acceptance until after its sink's last call. The counter must outlive
+// it.
 class Ticket {
  public:
-  Ticket() = default;  // of nobody
+  Ticket() = default;  // counts nothing
   explicit Ticket(TicketCounter& counter) : counter_(&counter) { counter.Add(); }
   ~Ticket() {
     if (counter_ != nullptr) counter_->Remove();

@@ -1,5 +1,5 @@
-// How much a replica has before it: the tokens that its requests may still come to compute. Each
-// request holds its share.
+// The work ahead of a replica: the tokens that its requests may still have to compute. Each request
+// holds its share.
 #pragma once
 
 #include <algorithm>
@@ -20,10 +20,10 @@ class WorkCounter {
   std::atomic<int64_t> requests_ = 0;
 };
 
-// The counter outlives it.
+// The counter must outlive it.
 class WorkShare {
  public:
-  WorkShare() = default;  // of nobody
+  WorkShare() = default;  // counts nothing
   WorkShare(WorkCounter& counter, int64_t tokens) : counter_(&counter), tokens_(tokens) {
     counter.tokens_.fetch_add(tokens, std::memory_order_relaxed);
     counter.requests_.fetch_add(1, std::memory_order_relaxed);
@@ -44,7 +44,7 @@ class WorkShare {
     return *this;
   }
 
-  // So many of its tokens are computed by now. Returns how many of them were not before.
+  // Records that `done` of its tokens are computed. Returns how many of these are new.
   int64_t Reach(int64_t done) {
     const int64_t before = std::exchange(done_, std::clamp(done, done_, std::max(done_, tokens_)));
     if (counter_ != nullptr && done_ > before) {
@@ -52,7 +52,7 @@ class WorkShare {
     }
     return done_ - before;
   }
-  // The answer is complete: the rest is not needed. Returns the rest.
+  // The answer is complete and the remaining tokens are not needed. Returns their number.
   int64_t Complete() { return Reach(tokens_); }
 
  private:
