@@ -1,4 +1,4 @@
-// The steps that fit a transformer: of one rank, of several or of stages.
+// Creates the device steps for a transformer with one rank, several ranks, or stages.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,9 @@
 
 namespace beamline {
 
-// Two, each of which may take its tokens out of the other's results; of stages as many as these,
-// each of which takes nothing out of the others'. The transformer and its backend outlive them.
+// Without stages: two steps, each of which may take tokens from the other's results. With stages:
+// one step per stage, which take nothing from each other. The transformer and its backend must
+// outlive them.
 std::vector<std::unique_ptr<DeviceStep>> MakeDeviceSteps(Transformer& transformer,
                                                          Backend& backend);
 

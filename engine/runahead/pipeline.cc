@@ -1,4 +1,4 @@
-// Long because what is assumed of a step when the next one is launched is settled when it lands.
+// Long because assumptions made when the next step is launched are resolved when the step lands.
 #include "engine/runahead/pipeline.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace beamline {
 namespace {
 
-// Whether all of so many assumed rows have come true.
+// Whether all `num_assumed` assumed rows have come true.
 bool AreAll(std::span<const Pipeline::LandedRow> rows, size_t num_assumed) {
   for (size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].assumed != static_cast<int32_t>(i)) return false;
@@ -123,7 +123,7 @@ const Pipeline::Assumption* Pipeline::AssumptionOf(const Group& group, size_t& f
 std::optional<int32_t> Pipeline::PrepareStep(Clock::time_point now) {
   for (int32_t tried = 0; tried < num_lanes(); ++tried) {
     const int32_t lane = (next_lane_ + tried) % num_lanes();
-    // One of several lanes goes on from results, a lane that is alone from what is assumed of them.
+    // With several lanes, a lane continues from results; a single lane continues from assumptions.
     if (num_lanes() > 1 && std::ranges::find(steps_, lane, &Step::lane) != steps_.end()) continue;
     if (!scheduler_.PrepareStep(now, lane, parallel_)) continue;
     next_lane_ = (lane + 1) % num_lanes();
@@ -190,7 +190,7 @@ void Pipeline::WriteEdits() {
 void Pipeline::AddBeamTables(const UnknownToken& first, const Assumption& assumption) {
   const StepBatch& batch = scheduler_.step().step_batch();
   const auto num_rows = static_cast<int32_t>(first.group->rows.size());
-  // One token of each row, and nothing between them.
+  // One token of each row, adjacent in the batch.
   BEAMLINE_CHECK(first.sequence + num_rows <= batch.num_sequences());
   BEAMLINE_CHECK(batch.query_offsets[first.sequence + num_rows] == first.token + num_rows);
   const int32_t position = batch.context_lengths[first.sequence] - 1;
@@ -263,7 +263,7 @@ absl::StatusOr<StepReport> Pipeline::Land(Decode decode, Advance advance) {
   }
   scheduler_.Free(workspace_.cache);
   const Clock::time_point now = Clock::now();
-  // A step launched behind another one begins when that one is done.
+  // A step that was launched after another one starts when that one is done.
   step.report.duration = now - std::max(step.started, last_landing_);
   last_landing_ = now;
   return step.report;
@@ -291,7 +291,7 @@ void Pipeline::DecodeAll(const Step& step, Decode decode) {
 }
 
 void Pipeline::FreeAll() {
-  // In the order of the ranges, whoever had them.
+  // In the order of the ranges, whichever threads had them.
   for (GroupCache::Workspace& freed : freed_) {
     if (!freed.unheld.empty()) scheduler_.Free(freed);
   }
@@ -300,7 +300,7 @@ void Pipeline::FreeAll() {
 bool Pipeline::MayContinueApart(const Step& step, size_t range) const {
   const Group& group = *step.ranges[range].group;
   if (scheduler_.IsApart(group)) return true;
-  // All rows get their tokens, and nothing else of them changes.
+  // All rows only get their tokens; nothing else changes.
   if (step.assumptions.empty()) return false;
   const Assumption& assumption = step.assumptions[range];
   const std::span<const Continuation> rows = decoded_[range].rows;
@@ -377,14 +377,14 @@ void Pipeline::Settle(Group& group, const Assumption& assumption, const Decoded&
   const Sequence& first = group.rows.front();
   const bool launched = first.num_computed == static_cast<int32_t>(first.tokens.size());
   if (assumption.parents_unknown && !launched) {
-    // No step has been given the rows: they fork as if nothing had been assumed.
+    // The rows were not part of a step yet: they fork as if nothing had been assumed.
     workspace.forks.assign(decoded.rows.begin(), decoded.rows.end());
     for (Continuation& fork : workspace.forks) fork.num_dropped = 1;
     scheduler_.Fork(group, workspace.forks, workspace.cache);
     return;
   }
   if (assumption.parents_unknown) {
-    // Beams that the search did not find stay where they are (AdvanceBeamsParams).
+    // Beams that the search did not find keep their place (AdvanceBeamsParams).
     workspace.parents.resize(group.rows.size());
     std::iota(workspace.parents.begin(), workspace.parents.end(), 0);
     for (const LandedRow& row : workspace.landed) workspace.parents[row.assumed] = row.parent;
@@ -406,7 +406,7 @@ void Pipeline::RemoveDone() {
 
 void Pipeline::LetGo(std::vector<std::unique_ptr<Group>>& groups) {
   for (std::unique_ptr<Group>& group : groups) {
-    // What others count or hold by it ends here.
+    // Ends what the group holds or counts for others.
     group->ticket = Ticket();
     group->work = WorkShare();
     group->sink.reset();

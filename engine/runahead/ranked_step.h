@@ -1,5 +1,5 @@
-// A step that several ranks compute together: the same inputs to all of them, those of other
-// processes too; the results of the first.
+// A step that several ranks compute together. All ranks, including those in other processes, get
+// the same inputs; the results are those of the first rank.
 #pragma once
 
 #include <memory>
@@ -13,16 +13,17 @@ namespace beamline {
 
 class RankedStep final : public DeviceStep {
  public:
-  // The transformer outlives the step, which followers know by its number.
+  // The transformer must outlive the step. Followers identify the step by its number.
   RankedStep(RankedTransformer& transformer, int32_t number);
-  // The step whose results the inputs of this one may be taken from, out of each rank's own words.
+  // Sets the step whose results may provide inputs of this one; each rank uses its own words.
   void ReadWordsOf(const RankedStep& other) { other_ = &other; }
 
   absl::Status Start(const StepBuilder& built, const DeviceEdits& edits,
                      std::span<const RowRequest* const> requests,
                      std::span<const BeamSearch> searches) override;
   bool Done() override;
-  // A rank's error is the group's, for good: the others may have gone on without it.
+  // An error of one rank is permanent for the whole group: other ranks may have continued without
+  // it.
   absl::Status Wait() override;
   const int32_t* words() const override { return first().words(); }
   int32_t TokenWord(int32_t request, int32_t draw) const override {
@@ -38,14 +39,14 @@ class RankedStep final : public DeviceStep {
 
  private:
   const TransformerStep& first() const { return *steps_.front(); }
-  // Pinned memory may be taken from the driver only when no device is in a collective that another
-  // rank has not come to: the driver may wait for all devices.
+  // Allocates pinned memory. This is allowed only when no device is in a collective that another
+  // rank has not reached, because the driver may wait for all devices.
   absl::Status Prepare(std::span<const RowRequest* const> requests,
                        std::span<const BeamSearch> searches);
 
   RankGroup& ranks_;
   const int32_t number_;
-  std::vector<std::unique_ptr<TransformerStep>> steps_;  // of each rank
+  std::vector<std::unique_ptr<TransformerStep>> steps_;  // one per rank
   const RankedStep* other_ = nullptr;
 };
 

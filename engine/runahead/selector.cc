@@ -9,7 +9,8 @@
 namespace beamline {
 namespace {
 
-// A second normalisation undoes a first one unless a repetition penalty has multiplied in between.
+// A second normalisation replaces the first one, unless a repetition penalty was applied in
+// between.
 uint8_t NormalizationFor(const RowRequest& request) {
   if (!request.renormalize) return request.normalize_first ? kNormalizeFirst : kEditLogits;
   const LogitsEdits* edits = request.edits;

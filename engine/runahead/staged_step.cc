@@ -18,7 +18,7 @@ void KeptRequests::Keep(std::span<const RowRequest* const> requests,
   pointers_.clear();
   scores_.clear();
   end_ids_.clear();
-  // They are pointed to.
+  // Pointers refer to the elements.
   requests_.reserve(requests.size());
   edits_.reserve(requests.size());
   for (const RowRequest* const request : requests) {
@@ -99,7 +99,7 @@ bool StagedStep::Done() {
 absl::Status StagedStep::Wait() {
   BEAMLINE_RETURN_IF_ERROR(ranks_.Wait(call_));
   if (ranks_.backend(0).Records()) {
-    // By the threads that launch on these devices, which have nothing to launch before.
+    // On the threads that launch on these devices; they have nothing to launch before.
     BEAMLINE_RETURN_IF_ERROR(ranks_.Wait(ranks_.Start([this](int rank) {
       return ranks_.Chooses(rank) ? choosing_[rank - ranks_.result_rank()]->Wait()
                                   : absl::OkStatus();

@@ -1,5 +1,6 @@
-// A step that goes through the stages of a model: each computes its layers of it when it is done
-// with those of the step before, so that several steps are between them. The last one chooses.
+// A step that passes through the stages of a model. A stage computes its layers when it has
+// finished the previous step, so several steps are in the stages at once. The last stage selects
+// tokens.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 namespace beamline {
 
-// What a step's logits rows ask for, kept while they are computed, whatever becomes of the groups.
+// A copy of the logits requests of a step in progress, independent of the groups' lifetime.
 class KeptRequests {
  public:
   void Keep(std::span<const RowRequest* const> requests, std::span<const BeamSearch> searches);
@@ -32,19 +33,20 @@ class KeptRequests {
 
 class StagedStep final : public DeviceStep {
  public:
-  // The transformer outlives the step, which followers know by its number.
+  // The transformer must outlive the step. Followers identify the step by its number.
   StagedStep(RankedTransformer& transformer, int32_t number);
-  // Waits for the stages, which work on what the step holds.
+  // Waits for the stages, which use the step's data.
   ~StagedStep() override { ranks_.Drain(); }
 
-  // Returns at once on every device. REQUIRES: no edits, as nothing is taken out of the results of
-  // a step that has not landed; what was started last has been waited for.
+  // Returns at once on every device. REQUIRES: no edits (nothing is taken from the results of an
+  // unlanded step); the last started step was waited for.
   absl::Status Start(const StepBuilder& built, const DeviceEdits& edits,
                      std::span<const RowRequest* const> requests,
                      std::span<const BeamSearch> searches) override;
-  // REQUIRES: devices that do not record steps. Others are for one thread at a time, their rank's.
+  // REQUIRES: devices without CUDA graphs. Others may be used only by their rank's thread.
   bool Done() override;
-  // A rank's error is the group's, for good: the others may have gone on without it.
+  // An error of one rank is permanent for the whole group: other ranks may have continued without
+  // it.
   absl::Status Wait() override;
   const int32_t* words() const override { return first().words(); }
   int32_t TokenWord(int32_t request, int32_t draw) const override {
@@ -59,15 +61,15 @@ class StagedStep final : public DeviceStep {
   }
 
  private:
-  // Takes the pinned memory that the results need. The driver may wait for all devices to give it,
-  // and one of them for a rank that has not come: so what is under way ends first.
+  // Allocates the pinned memory for the results. The driver may wait for all devices, and a device
+  // may wait for a rank that has not arrived. So the steps in progress are finished first.
   absl::Status Prepare();
   const TransformerStep& first() const { return *choosing_.front(); }
 
   RankedTransformer& transformer_;
   RankGroup& ranks_;
   const int32_t number_;
-  std::vector<std::unique_ptr<TransformerStep>> choosing_;  // of each rank of the last stage
+  std::vector<std::unique_ptr<TransformerStep>> choosing_;  // one per rank of the last stage
   StepBuilder built_;
   KeptRequests kept_;
   uint64_t call_ = 0;

@@ -7,8 +7,8 @@
 namespace beamline {
 namespace {
 
-// What there is at the least of a request and of a search, so that a count cannot ask for more than
-// its message's memory.
+// Minimum bytes of a request and of a search, so that a count in a message cannot cause an
+// allocation larger than the message.
 constexpr size_t kLeastBytes = sizeof(int32_t);
 
 template <typename Message, typename Request>

@@ -1,4 +1,4 @@
-// A step as the front's RankedStep tells the followers of it, and as a follower has it.
+// A step as the front's RankedStep sends it to the followers, and as a follower reads it.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +15,21 @@
 
 namespace beamline {
 
-// Adds what DeviceStep::Start is called with, of the step of this number; of the edits' words,
-// which are a device's own, whether there are any.
+// Appends the arguments of DeviceStep::Start for step `number`. The words of the edits belong to a
+// device, so only their presence is sent.
 void WriteStepCall(int32_t number, const StepBuilder& built, const DeviceEdits& edits,
                    std::span<const RowRequest* const> requests,
                    std::span<const BeamSearch> searches, ByteWriter& message);
 
 class StepCall {
  public:
-  // INVALID_ARGUMENT of what WriteStepCall does not write.
+  // INVALID_ARGUMENT for a message that WriteStepCall cannot have written.
   static absl::StatusOr<std::unique_ptr<StepCall>> Read(ByteReader& message);
 
   int32_t number() const { return number_; }
   const StepBuilder& built() const { return built_; }
   bool has_words() const { return has_words_; }
-  // Without words.
+  // Their words are not set.
   const DeviceEdits& edits() const { return edits_; }
   std::span<const RowRequest* const> requests() const { return pointers_; }
   std::span<const BeamSearch> searches() const { return searches_; }
@@ -43,7 +43,7 @@ class StepCall {
   StepBuilder built_;
   bool has_words_ = false;
   DeviceEdits edits_;
-  // They are pointed to, so these are of their size before they are filled.
+  // Pointers refer to the elements, so these vectors get their size before they are filled.
   std::vector<RowRequest> requests_;
   std::vector<LogitsEdits> row_edits_;
   std::vector<const RowRequest*> pointers_;

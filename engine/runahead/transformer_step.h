@@ -1,4 +1,4 @@
-// A step that a transformer computes, and what is chosen of its logits.
+// A step that a transformer computes, with the selection from its logits.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,12 @@ namespace beamline {
 
 class TransformerStep final : public DeviceStep {
  public:
-  // Both outlive the step. With a split, the transformer is the part of one rank.
+  // Both must outlive the step. With a split, the transformer is one rank's part.
   TransformerStep(Transformer& transformer, Backend& backend,
                   std::unique_ptr<VocabularySplit> split = nullptr)
       : transformer_(transformer), selector_(backend, std::move(split)) {}
 
-  // As Selector::Prepare.
+  // As in Selector.
   absl::Status Prepare(std::span<const RowRequest* const> requests,
                        std::span<const BeamSearch> searches) {
     return selector_.Prepare(requests, searches);
@@ -35,8 +35,8 @@ class TransformerStep final : public DeviceStep {
     const auto more = [this](int64_t first_row) { return transformer_.MoreLogits(first_row); };
     return selector_.Start(logits, more, requests, searches, edits.words);
   }
-  // The logits of a step, the first of them where they are many; of a stage that does not end the
-  // model what the next one needs of it.
+  // Returns the logits of a step (only the first rows if there are many). For a stage other than
+  // the last: what the next stage needs.
   static Tensor Compute(Transformer& transformer, const StepBuilder& built,
                         const DeviceEdits& edits) {
     if (!built.copies().empty()) transformer.CopyBlocks(built.copies());

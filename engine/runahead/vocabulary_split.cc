@@ -19,7 +19,7 @@ VocabularySplit::VocabularySplit(int32_t vocab_size, Backend& backend, Communica
 absl::Status VocabularySplit::TopCandidates(const TopCandidatesParams& params) {
   const size_t num_rows = params.counts.size();
   const size_t num_entries = num_rows * params.max_count;
-  // Values, raw values and ids; six words a row for their normalizers.
+  // Values, raw values and ids; plus six words per row for normalizers.
   BEAMLINE_RETURN_IF_ERROR(Reserve(3 * num_entries + 6 * num_rows));
   auto* const values = static_cast<float*>(words_->data());
   float* const normalizers = values + 3 * num_entries;
@@ -35,7 +35,7 @@ absl::Status VocabularySplit::TopCandidates(const TopCandidatesParams& params) {
   own.ids = reinterpret_cast<int32_t*>(values + 2 * num_entries);
   MergeCandidatesParams merge;
   if (std::ranges::any_of(params.normalize_first, [](uint8_t mode) { return mode != 0; })) {
-    // A rank cannot normalise what it has before it knows what the others have.
+    // A rank cannot normalise its columns before it knows those of the others.
     FindNormalizers(params.logits, normalizers + num_rows, normalizers);
     own.whole_normalizers = normalizers;
   } else if (params.log_normalizers != nullptr) {
@@ -77,7 +77,7 @@ void VocabularySplit::FindNormalizers(const Tensor& logits, float* words, float*
   merge.values = own.values;
   merge.ids = own.ids;
   merge.log_normalizers = own.log_normalizers;
-  // The best of each row is not wanted.
+  // The best candidate of each row is not needed.
   merge.merged_values = words + 3 * num_rows;
   merge.merged_ids = reinterpret_cast<int32_t*>(words + 4 * num_rows);
   merge.merged_log_normalizers = normalizers;
@@ -91,7 +91,7 @@ absl::Status VocabularySplit::Sample(const SampleParams& params) {
   const Tensor whole(gathered_->data(), DType::kFloat32, {kGatheredRows, vocab_size_});
   const std::span<const SampleRow> draws = params.rows;
   for (size_t begin = 0; begin < draws.size(); begin += rows_.size()) {
-    // Draws of rows that follow each other.
+    // Samples of consecutive rows.
     const int32_t first = draws[begin].row;
     int32_t last = first;
     rows_.clear();

@@ -1,5 +1,5 @@
-// What is chosen of logits whose columns lie on several ranks: one rank's side of it. Every rank
-// makes the same calls and has the same results.
+// Selection from logits whose columns are divided among ranks: the part of one rank. All ranks make
+// the same calls and get the same results.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,21 @@
 
 namespace beamline {
 
-// The operators of the same names, of whole rows: `logits` are this rank's columns, all else is as
-// if one rank had them all. A fault of another rank is in Communicator::status(); the results are
-// undefined then.
+// The operators of the same names for whole rows: `logits` are this rank's columns, all other
+// arguments are as with one rank. A fault of another rank is in Communicator::status(); the results
+// are then undefined.
 class VocabularySplit {
  public:
-  // Both outlive it.
+  // Both must outlive this object.
   VocabularySplit(int32_t vocab_size, Backend& backend, Communicator& communicator);
 
-  // Logits stay where they are: maxima, sums of exponentials and candidates travel.
+  // Logits are not exchanged, only maxima, sums of exponentials and candidates.
   absl::Status TopCandidates(const TopCandidatesParams& params);
-  // Gathers the rows that are drawn from, a few at a time: filters look at whole distributions, and
-  // a draw is the same for any number of ranks.
+  // Gathers the rows to sample from, a few at a time: filters need whole distributions, and a
+  // sample must be the same for any number of ranks.
   absl::Status Sample(const SampleParams& params);
 
-  // What Sample takes to gather rows, once it is called.
+  // Memory that Sample allocates on its first call, to gather rows.
   static int64_t GatheredBytes(int32_t vocab_size) {
     return kGatheredRows * vocab_size * static_cast<int64_t>(sizeof(float));
   }
@@ -36,20 +36,20 @@ class VocabularySplit {
  private:
   static constexpr int64_t kGatheredRows = 16;  // at a time
 
-  // The edits of this rank's columns, by their numbers here.
+  // Copies the edits of this rank's columns, with local column numbers.
   void KeepOwnEdits(std::span<const LogitsEdits* const> edits);
   LogitsEdits OwnEdits(const LogitsEdits& edits) const;
   absl::Status Reserve(size_t num_words);
-  // The log-normalizers of whole rows, as they are before edits, to `normalizers`.
+  // Writes the log-normalizers of whole rows, before edits, to `normalizers`.
   void FindNormalizers(const Tensor& logits, float* words, float* normalizers);
 
   const int32_t vocab_size_;
   const int32_t first_column_, num_columns_;  // of this rank
   Backend& backend_;
   Communicator& communicator_;
-  std::unique_ptr<Buffer> words_;     // of TopCandidates; grows to the largest call
+  std::unique_ptr<Buffer> words_;     // for TopCandidates; grows to the largest call
   std::unique_ptr<Buffer> gathered_;  // [kGatheredRows, vocab_size] float32
-  // Of a call; kept for their memory.
+  // Scratch of a call; kept to reuse memory.
   std::vector<LogitsEdits> own_edits_;
   std::vector<const LogitsEdits*> edits_;
   std::vector<int32_t> counts_, ones_;

@@ -18,7 +18,7 @@
 //    Blocks that prompts in progress still need are not given to others.
 // 4. The remaining tokens of the step go to prompts, in chunks: in equal shares to the clients
 //    that have prompts (prompt_shares.h), and within a client in the order of admission. Given
-//    tokens //    whose logits are needed (Score, prompt log-probabilities) count as prompts, but
+//    tokens whose logits are needed (Score, prompt log-probabilities) count as prompts, but
 //    are not split. A client without a prompt in progress is admitted in addition, up to
 //    kMostSharing clients.
 //
