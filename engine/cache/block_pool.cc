@@ -47,7 +47,7 @@ void BlockPool::Drop(int32_t block, std::vector<int32_t>& unheld) {
 }
 
 void BlockPool::DropAll(BlockTable& table, std::vector<int32_t>& unheld) {
-  // The tail first, as ReleaseAll.
+  // Last block first, as in ReleaseAll.
   for (auto block = table.rbegin(); block != table.rend(); ++block) Drop(*block, unheld);
   table.clear();
 }
@@ -68,7 +68,7 @@ void BlockPool::ReuseFirst(int32_t block) {
 }
 
 void BlockPool::ReleaseAll(BlockTable& table) {
-  // The tail goes first: the blocks of a shared beginning are worth keeping longest.
+  // Last block first: the blocks of a shared prefix should stay cached longest.
   for (auto block = table.rbegin(); block != table.rend(); ++block) Release(*block);
   table.clear();
 }

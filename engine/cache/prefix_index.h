@@ -1,5 +1,5 @@
-// Finds cached blocks by what they hold: a full block is known by a hash of its tokens and of
-// everything before it.
+// Finds cached blocks by content: the key of a full block is a hash of its tokens and of all tokens
+// before it.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace beamline {
 
-// 128 bits of a hash that is seeded at random in each process, so that nobody outside can construct
-// two beginnings of the same key.
+// 128 bits of a hash with a random seed per process, so that an attacker cannot construct two
+// prefixes with the same key.
 struct BlockKey {
   uint64_t high = 0;
   uint64_t low = 0;
@@ -29,18 +29,17 @@ class PrefixIndex {
  public:
   explicit PrefixIndex(int32_t num_blocks);
 
-  // The key before the first block. Requests with different salts share nothing, nor do sequences
-  // whose position 0 has different rows of the table of positions.
+  // The key before the first block. Requests with different salts share nothing, and neither do
+  // sequences whose position 0 is a different row of the position table.
   BlockKey Root(std::string_view salt, int32_t first_position = 0) const;
-  // The key of a block that holds `tokens` after a beginning of key `parent`.
+  // The key of a block with `tokens` after a prefix with the key `parent`.
   BlockKey Next(const BlockKey& parent, std::span<const int32_t> tokens) const;
 
   std::optional<int32_t> Find(const BlockKey& key) const;
   bool Has(int32_t block) const { return keys_[block].has_value(); }
-  // Does nothing when another block has the key already. REQUIRES: the block is full and not
-  // indexed.
+  // Does nothing if another block has the key. REQUIRES: the block is full and not indexed.
   void Insert(const BlockKey& key, int32_t block);
-  // The block gets other content. Does nothing when it is not indexed.
+  // Call when the block gets other content. Does nothing if it is not indexed.
   void Erase(int32_t block);
   void Clear();
   size_t size() const { return blocks_.size(); }
