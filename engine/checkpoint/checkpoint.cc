@@ -123,7 +123,7 @@ class FolderCheckpoint final : public Checkpoint {
   std::string Path(std::string_view file) const { return fmt::format("{}/{}", folder(), file); }
 
   absl::Status LoadConfigs() {
-    // An adapter's folder may hold a whole model too, which transformers would not load.
+    // An adapter's folder may also contain a whole model, which transformers would not load.
     BEAMLINE_ASSIGN_OR_RETURN(const bool is_adapter, HasFile(folder_ / kAdapterFile));
     if (is_adapter) {
       return absl::UnimplementedError(
@@ -181,7 +181,7 @@ class FolderCheckpoint final : public Checkpoint {
     return CheckIndex(*weight_map);
   }
 
-  // The index and the shards list the same tensors in the same files.
+  // Checks that the index and the shards list the same tensors in the same files.
   absl::Status CheckIndex(const nlohmann::json& weight_map) const {
     for (const auto& [name, shard] : weight_map.items()) {
       const auto found = tensors_.find(name);
@@ -205,7 +205,7 @@ class FolderCheckpoint final : public Checkpoint {
            name.find_first_of(std::string_view("/\\\0", 3)) == std::string_view::npos;
   }
 
-  // The format does not align tensors; readers of CheckpointTensor need it.
+  // The format does not align tensors, but users of CheckpointTensor need alignment.
   void Align(SafetensorsEntry& entry) {
     if (!entry.dtype.has_value() || entry.bytes.empty()) return;
     if (reinterpret_cast<uintptr_t>(entry.bytes.data()) % SizeOf(*entry.dtype) == 0) return;

@@ -1,5 +1,5 @@
-// Hugging Face checkpoint folders as they are downloaded: config.json, generation_config.json,
-// weights in model.safetensors or sharded by model.safetensors.index.json.
+// Downloaded Hugging Face checkpoint folders: config.json, generation_config.json, and weights in
+// model.safetensors or in shards listed by model.safetensors.index.json.
 #pragma once
 
 #include <cstddef>
@@ -45,7 +45,7 @@ struct StoredTensor {
 
 class Checkpoint {
  public:
-  // Says of config.json alone whether the model is worth looking for; its errors begin with
+  // Decides from config.json alone whether the model can be served. Its errors start with
   // "config.json: ".
   using ConfigCheck = std::function<absl::Status(const nlohmann::json& config)>;
 
@@ -55,7 +55,7 @@ class Checkpoint {
   // read by its config.json; UNIMPLEMENTED naming the key of quantization_config.
   static absl::StatusOr<std::unique_ptr<Checkpoint>> Open(const CheckpointPath& folder,
                                                           const ConfigCheck& check = nullptr);
-  // Of a folder that the operator names.
+  // Opens a folder named by the operator.
   static absl::StatusOr<std::unique_ptr<Checkpoint>> Open(const std::string& folder,
                                                           const ConfigCheck& check = nullptr);
   virtual ~Checkpoint() = default;

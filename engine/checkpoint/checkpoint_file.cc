@@ -52,7 +52,7 @@ absl::Status CheckKind(const std::string& path, const struct stat& info, int64_t
       fmt::format("{}: {} bytes; accepted: at most {}", path, info.st_size, max_bytes));
 }
 
-// Fills `bytes` from the file's beginning; fewer bytes where it ends before.
+// Reads into `bytes` from the start of the file; returns fewer bytes if the file is shorter.
 absl::StatusOr<size_t> ReadAt(int descriptor, const std::string& path, char* bytes, size_t size) {
   size_t done = 0;
   while (done < size) {

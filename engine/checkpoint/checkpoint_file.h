@@ -1,7 +1,7 @@
-// The one way to open a file of a checkpoint folder. A folder comes from anywhere: its files may be
-// folders, named pipes, links that lead in a circle or nowhere, or pointers that Git LFS left in a
-// file's place. Each of these is an error that names the path, never an exception, a hang or a file
-// that counts as absent.
+// The only function that opens files of a checkpoint folder. The folder is untrusted. Its files may
+// be folders, named pipes, cyclic or dangling links, or pointers left by Git LFS. Each of these is
+// an error that names the path. It never causes an exception or a hang, and never counts as an
+// absent file.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace beamline {
 
-// The largest files that are read, by kind. Real ones stay well below.
+// Maximum file sizes by kind. Real files are far below.
 inline constexpr int64_t kMaxConfigFileBytes = int64_t{64} << 20;
 inline constexpr int64_t kMaxTokenizerFileBytes = int64_t{128} << 20;
 inline constexpr int64_t kMaxWeightFileBytes = int64_t{1} << 40;  // mapped, not read
@@ -23,10 +23,10 @@ inline constexpr int64_t kMaxWeightFileBytes = int64_t{1} << 40;  // mapped, not
 // A regular file that is open for reading; owns its descriptor.
 class CheckpointFile {
  public:
-  // NOT_FOUND when there is nothing of this name, and only then. Anything but a regular file or a
-  // symbolic link to one, a path that leads out of its root, a file over `max_bytes` and a Git LFS
-  // pointer are INVALID_ARGUMENT; a file that the system does not open has the system's reason. All
-  // is checked of what is open.
+  // NOT_FOUND only if nothing has this name. INVALID_ARGUMENT for anything but a regular file or a
+  // link to one, for a path that leaves its root, for a file over `max_bytes`, and for a Git LFS
+  // pointer. If the system cannot open the file, the error has the system's reason. All checks use
+  // the open descriptor.
   static absl::StatusOr<CheckpointFile> Open(const CheckpointPath& path, int64_t max_bytes);
 
   int descriptor() const { return fd_.get(); }
@@ -39,10 +39,10 @@ class CheckpointFile {
   size_t size_ = 0;
 };
 
-// Whether there is such a file; what is there and cannot be opened as one is an error.
+// Whether the file exists. An error if something exists but cannot be opened as a file.
 absl::StatusOr<bool> HasFile(const CheckpointPath& path);
 
-// The file's bytes; errors as of CheckpointFile::Open.
+// Returns the file's bytes; errors as in CheckpointFile::Open.
 absl::StatusOr<std::string> ReadWholeFile(const CheckpointPath& path, int64_t max_bytes);
 
 }  // namespace beamline

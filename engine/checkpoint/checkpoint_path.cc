@@ -27,7 +27,7 @@ CheckpointPath CheckpointPath::operator/(std::string_view name) const {
 
 OpenedPath CheckpointPath::OpenAny(int flags) const {
   if (root_ != nullptr) return root_->OpenBeneath(path_, flags);
-  // O_NONBLOCK: a named pipe must not wait for a writer.
+  // O_NONBLOCK: opening a named pipe must not wait for a writer.
   ScopedFd fd(open(path_.c_str(), flags | O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (fd.get() >= 0) return {.fd = std::move(fd)};
   const int error = errno;

@@ -10,7 +10,7 @@
 
 namespace beamline {
 
-// A file's value, by ParseJson (base/json.h); NOT_FOUND when there is no such file.
+// Parses a file with ParseJson (base/json.h); NOT_FOUND if there is no such file.
 absl::StatusOr<nlohmann::json> ReadJson(const CheckpointPath& path,
                                         int64_t max_bytes = kMaxConfigFileBytes);
 absl::StatusOr<nlohmann::json> ReadJsonObject(const CheckpointPath& path,

@@ -15,7 +15,7 @@ namespace beamline {
 absl::StatusOr<MappedFile> MappedFile::Open(const CheckpointPath& path) {
   BEAMLINE_ASSIGN_OR_RETURN(const CheckpointFile file,
                             CheckpointFile::Open(path, kMaxWeightFileBytes));
-  if (file.size() == 0) return MappedFile({});  // mmap refuses an empty range
+  if (file.size() == 0) return MappedFile({});  // mmap rejects an empty range
   void* data = mmap(nullptr, file.size(), PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
   if (data == MAP_FAILED) {
     return absl::ErrnoToStatus(errno, fmt::format("{}: cannot be mapped", path.string()));
@@ -35,12 +35,12 @@ void MappedFile::Release(std::span<const std::byte> part) const {
     return;
   }
   static const auto kPageBytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  // The file begins with a page.
+  // The mapping starts at a page boundary.
   const auto begin = static_cast<size_t>(part.data() - bytes_.data());
   const size_t first = RoundUp(begin, kPageBytes);
   const size_t end = (begin + part.size()) / kPageBytes * kPageBytes;
   if (first >= end) return;
-  // Nothing depends on it.
+  // Errors are ignored: this only saves memory.
   static_cast<void>(
       madvise(const_cast<std::byte*>(bytes_.data()) + first, end - first, MADV_DONTNEED));
 }

@@ -11,7 +11,7 @@ namespace beamline {
 
 class MappedFile {
  public:
-  // Errors as of CheckpointFile::Open.
+  // Errors as in CheckpointFile::Open.
   static absl::StatusOr<MappedFile> Open(const CheckpointPath& path);
 
   MappedFile(MappedFile&& other) noexcept;
@@ -20,11 +20,11 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
   ~MappedFile();
 
-  // Valid while this object lives and nobody truncates the file.
+  // Valid while this object exists and the file is not truncated.
   std::span<const std::byte> bytes() const { return bytes_; }
 
-  // Whole pages of `part` leave this process's memory, where it is one of the file; the system may
-  // keep them for itself, and reads them again when they are touched. Thread-safe.
+  // If `part` belongs to this file, drops its whole pages from this process's memory. The system
+  // may keep them cached and reads them again on access. Thread safe.
   void Release(std::span<const std::byte> part) const;
 
  private:

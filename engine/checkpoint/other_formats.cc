@@ -11,11 +11,11 @@ namespace beamline {
 namespace {
 
 struct Format {
-  std::string_view ending;  // of a file's name, or the whole name of a file or a folder
+  std::string_view ending;  // suffix of a file's name, or the whole name of a file or folder
   std::string_view advice;
 };
 
-// Of a folder; a checkpoint has some dozens.
+// Maximum names read from a folder; a checkpoint has some dozens.
 constexpr size_t kMostNames = 10000;
 
 constexpr std::string_view kConvert =
@@ -24,7 +24,7 @@ constexpr std::string_view kConvertHere =
     "is not read, convert it to safetensors: tools/convert_weights FOLDER";
 constexpr std::string_view kOriginal = "is not read, take the checkpoint that it was made of";
 
-// The first that fits, in the order of how near the folder is to what is wanted.
+// The first match is reported; ordered by how close the folder is to a usable checkpoint.
 constexpr std::array<Format, 18> kFormats = {{
     {"adapter_model.safetensors", "is an adapter, merge it into its base model"},
     {"adapter_model.bin", "is an adapter, merge it into its base model"},
@@ -55,7 +55,7 @@ std::string OtherFormatsIn(const CheckpointPath& folder) {
     for (const std::string& name : names) {
       const bool whole = !format.ending.starts_with('.');
       if (whole ? name != format.ending : !name.ends_with(format.ending)) continue;
-      // Optimizers' and trainers' leftovers are beside many checkpoints.
+      // Files that optimizers and trainers leave beside many checkpoints.
       if (name == "training_args.bin" || name == "optimizer.pt" || name == "scheduler.pt") continue;
       return fmt::format("; {} {}", name, format.advice);
     }

@@ -1,4 +1,4 @@
-// Weights of other formats in a folder where a checkpoint was expected, for error messages.
+// Detects weights of other formats in a checkpoint folder, for error messages.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace beamline {
 
-// Which weights of other formats lie in the folder, and what to do: "; it holds model.gguf, ...".
-// Empty when there are none.
+// Names weights of other formats in the folder and says what to do: "; it holds model.gguf, ...".
+// Empty if there are none.
 std::string OtherFormatsIn(const CheckpointPath& folder);
 
 }  // namespace beamline

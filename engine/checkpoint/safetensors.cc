@@ -47,13 +47,13 @@ constexpr std::array<FormatDType, 17> kFormatDTypes = {{
     {"C64", 8, std::nullopt},
 }};
 
-// One entry's position in the data section.
+// Position of one entry in the data section.
 struct ByteRange {
   uint64_t begin = 0;
   uint64_t end = 0;
 };
 
-// Reads one file; knows its name for the messages.
+// Parses one file; keeps its name for error messages.
 class Parser {
  public:
   Parser(std::span<const std::byte> file, std::string_view file_name)
@@ -201,7 +201,7 @@ class Parser {
     return range;
   }
 
-  // `entries` in ascending order of their ranges.
+  // `entries` must be in ascending order of their ranges.
   absl::Status CheckCoverage(
       const std::vector<std::pair<ByteRange, SafetensorsEntry>>& entries) const {
     uint64_t covered = 0;

@@ -19,15 +19,15 @@ namespace beamline {
 struct SafetensorsEntry {
   std::string name;
   std::string dtype_name;      // as the file spells it
-  std::optional<DType> dtype;  // absent: a type of the format that Beamline does not compute with
+  std::optional<DType> dtype;  // absent: a type that Beamline does not support
   std::vector<int64_t> shape;
   std::span<const std::byte> bytes;  // not necessarily aligned
 };
 
-// Checks the whole file and lists its tensors in the order of their bytes. The header must fit the
-// file and 100 MB, every dtype be one of the format's, every shape's byte size equal its range, and
-// the ranges cover the data exactly: no overlap, no hole, nothing behind the last one. Faults are
-// INVALID_ARGUMENT naming `file_name`, the tensor and the fault.
+// Validates the whole file and lists its tensors in the order of their bytes. The header must fit
+// into the file and into 100 MB. Every dtype must be one of the format's, and every shape must
+// match its byte range. The ranges must cover the data exactly: no overlap, no hole, nothing after
+// the last one. Errors are INVALID_ARGUMENT and name `file_name`, the tensor and the fault.
 absl::StatusOr<std::vector<SafetensorsEntry>> ParseSafetensors(std::span<const std::byte> file,
                                                                std::string_view file_name);
 
