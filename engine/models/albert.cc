@@ -1,5 +1,5 @@
-// ALBERT: BERT's layers, a few of which stand for all, behind embeddings that a product widens. The
-// heads of pretraining are left out.
+// ALBERT: BERT's layers with shared weights, after embeddings that a matmul widens to the hidden
+// size. The pretraining heads are ignored.
 #include <cmath>
 #include <string>
 
@@ -11,7 +11,7 @@
 namespace beamline {
 namespace {
 
-// No model has as many; a damaged config.json may say so.
+// Far above any real model; protects against a damaged config.json.
 constexpr int32_t kMostLayers = 1 << 12;
 constexpr int32_t kMostInnerLayers = 1 << 6;
 
@@ -32,7 +32,7 @@ LayerNames Layers(const std::string& prefix) {
   return names;
 }
 
-// num_hidden_layers turns, each through all layers of the group that its place falls into.
+// num_hidden_layers passes; each runs all layers of the group to which its index belongs.
 void ReadLayers(ConfigFields& config, StackSpec& encoder) {
   const int32_t num_turns = config.Int("num_hidden_layers", 1, kMostLayers, 12);
   const int32_t num_groups = config.Int("num_hidden_groups", 1, kMostLayers, 1);

@@ -1,4 +1,4 @@
-// BART, mBART, Pegasus and M2M100 (NLLB too), each as its class in transformers is built.
+// BART, mBART, Pegasus and M2M100 (also NLLB), as their classes in transformers.
 #include "engine/models/bart_like.h"
 
 namespace beamline {

@@ -9,19 +9,19 @@
 namespace beamline {
 namespace {
 
-// Nothing in the checkpoint bounds computed positions, and tables and steps are made for all of
-// them. The families' models have 512 or 1024.
+// The checkpoint does not bound computed positions, but tables and steps are sized for all of them.
+// Real models have 512 or 1024.
 constexpr int32_t kMaxComputedPositions = 1 << 14;
 // Rows of learned positions before position 0.
 constexpr int32_t kLearnedOffset = 2;
-// Where the frequencies of sinusoids behind an offset begin to be defined.
+// Smallest width for which the frequencies of shifted sinusoids are defined.
 constexpr int32_t kLeastShiftedWidth = 4;
 
 LinearNames Linear(const std::string& name) { return {{name + ".weight"}, {name + ".bias"}}; }
 
 NormNames Norm(const std::string& name) { return {name + ".weight", name + ".bias"}; }
 
-// Projections of one attention as one matrix; `parts` of q, k, v.
+// The projections in `parts` (of q, k, v) of one attention as one matrix.
 LinearNames Projections(const std::string& attention, std::initializer_list<const char*> parts) {
   LinearNames names;
   for (const std::string part : parts) {
@@ -113,7 +113,7 @@ absl::StatusOr<FamilyDescription> DescribeBartLike(const Checkpoint& checkpoint,
   RequireOlderFields(config, family);
   BEAMLINE_RETURN_IF_ERROR(config.status());
 
-  // Without the head of a task nothing stands before the names.
+  // Tensor names have no prefix if the model has no head.
   const std::string prefix = checkpoint.Contains("decoder.layers.0.fc1.weight") ? "" : "model.";
   NameTables(checkpoint, prefix, tied, TableOrder::kHeadFirst, spec);
   CheckTableRows(checkpoint, encoder.token_table, "vocab_size", encoder.vocab_size, config);
@@ -121,7 +121,7 @@ absl::StatusOr<FamilyDescription> DescribeBartLike(const Checkpoint& checkpoint,
   for (StackSpec* stack : {&encoder, &decoder}) {
     const std::string side = prefix + (stack == &encoder ? "encoder." : "decoder.");
     stack->layers = BartLayers(side, stack->cross_attention);
-    // Computed positions that the file has count as it has them, rounded to its type.
+    // Computed positions that are stored are used as stored, rounded to the file's type.
     const std::string positions = side + "embed_positions.weight";
     if (family.positions == PositionKind::kSinusoidal && checkpoint.Contains(positions)) {
       stack->positions = PositionKind::kLearned;

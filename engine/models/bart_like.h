@@ -1,6 +1,5 @@
-// BART and what is built like it: encoder-decoders with biases everywhere, norms before or behind
-// each branch, and learned or sinusoidal positions. A family is a BartLike, which says where it
-// differs.
+// BART and similar encoder-decoders: biases everywhere, norms before or after each branch, learned
+// or sinusoidal positions. A family is a BartLike, which says how it differs.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@
 namespace beamline {
 
 struct BartLike {
-  // Of transformers' configuration class, where config.json does not say.
+  // Defaults of transformers' configuration class for fields that config.json does not have.
   int32_t vocab_size = 50265;
   std::string_view activation = "gelu";
   bool scale_embedding = false;
@@ -25,21 +24,21 @@ struct BartLike {
   NormPlacement placement = NormPlacement::kPost;
   bool has_embedding_norm = false;
   bool has_final_norm = false;
-  // kLearned: behind two rows that no token has. kShiftedSinusoidal: behind that of the padding
-  // token.
+  // kLearned: the table starts with two unused rows. kShiftedSinusoidal: positions start after that
+  // of the padding token.
   PositionKind positions = PositionKind::kLearned;
-  bool has_logits_bias = true;  // where the checkpoint has it
+  bool has_logits_bias = true;  // if the checkpoint has it
   bool exceeds_float16 = false;
 };
 
-// One stack's sizes. `side`: encoder or decoder, as in the names of fields and tensors.
+// The sizes of one stack. `side`: encoder or decoder, as in the names of fields and tensors.
 StackSpec ReadBartStack(ConfigFields& config, const BartLike& family, const std::string& side);
 
-// Fields of older files, which transformers' classes do not read; each has one value in every model
-// of a family.
+// Checks fields of older files that transformers' classes do not read; all models of a family have
+// the same values.
 void RequireOlderFields(ConfigFields& config, const BartLike& family);
 
-// Names of a layer of the stack whose tensors begin with `stack`.
+// Tensor names of a layer of the stack whose tensors start with `stack`.
 LayerNames BartLayers(const std::string& stack, bool cross_attention);
 
 absl::StatusOr<FamilyDescription> DescribeBartLike(const Checkpoint& checkpoint,

@@ -1,7 +1,6 @@
-// BERT, RoBERTa and ELECTRA: post-norm encoders with learned positions. The heads of pretraining
-// other than that of masked tokens are left out: the model answers with hidden states and fills
-// masks, or, with a classifier's head, answers with classes of texts or of tokens.
-// Heads of other tasks are refused.
+// BERT, RoBERTa and ELECTRA: post-norm encoders with learned positions. They return hidden states,
+// fill masks with an MLM head, or classify texts or tokens with a classifier head. Other
+// pretraining heads are ignored; heads of other tasks are rejected.
 #include <cmath>
 #include <string>
 #include <string_view>
@@ -35,11 +34,11 @@ LayerNames Layers(const std::string& prefix, bool tensorflow_names) {
   return names;
 }
 
-// What the families differ in.
+// Differences between the families.
 struct Member {
-  // Stands before the encoder's names where the checkpoint has a head for a task.
+  // Prefix of the encoder's tensor names if the checkpoint has a task's head.
   const char* prefix;
-  // Whether a classifier's head has a dense layer of its own; else it is the pooler's.
+  // Whether a classifier's head has its own dense layer; otherwise it uses the pooler's.
   bool has_own_dense = true;
   Activation head_activation = Activation::kTanh;
   MaskHeadNames mask_head;
@@ -98,7 +97,7 @@ absl::StatusOr<FamilyDescription> Describe(const Checkpoint& checkpoint, ConfigF
     AddHead(checkpoint, prefix, member, config, description.spec);
     BEAMLINE_RETURN_IF_ERROR(config.status());
   }
-  // BERT's has the encoder's activation, the others' have their own.
+  // BERT's MLM head uses the encoder's activation; the others use GELU.
   SetMaskHead(checkpoint, member.mask_head,
               member.has_own_dense ? Activation::kGelu : encoder.activation, config,
               description.spec);
@@ -126,8 +125,8 @@ absl::StatusOr<FamilyDescription> DescribeBert(const Checkpoint& checkpoint) {
                                  .bias = "cls.predictions.bias"}});
 }
 
-// The same layers and types. Its discriminator, and the generator that it was trained with, have
-// heads of pretraining; a classifier's has another activation.
+// BERT's layers and token types. Discriminator and generator have pretraining heads; a classifier's
+// head uses GELU.
 absl::StatusOr<FamilyDescription> DescribeElectra(const Checkpoint& checkpoint) {
   ConfigFields config(checkpoint.config(), "config.json");
   BEAMLINE_ASSIGN_OR_RETURN(FamilyDescription description,
@@ -155,8 +154,8 @@ absl::StatusOr<FamilyDescription> DescribeElectra(const Checkpoint& checkpoint) 
   return description;
 }
 
-// The same layers; the position table's first rows belong to padding, which takes up no position
-// (transformers: create_position_ids_from_input_ids).
+// BERT's layers. The first rows of the position table belong to padding, which does not use a
+// position (transformers: create_position_ids_from_input_ids).
 absl::StatusOr<FamilyDescription> DescribeRoberta(const Checkpoint& checkpoint) {
   ConfigFields config(checkpoint.config(), "config.json");
   const int32_t padding_id = config.Int("pad_token_id", 0, 1 << 20, 1);

@@ -1,5 +1,6 @@
-// BLOOM: a pre-norm decoder without positions, whose scores fall with the distance of a key
-// (ALiBi), with a norm of the embeddings and a head's query, key and value in one matrix.
+// BLOOM: a pre-norm decoder without position embeddings, whose scores decrease with a key's
+// distance (ALiBi). It has a norm of the embeddings, and a head's query, key and value in one
+// matrix.
 #include <string>
 
 #include "base/status.h"

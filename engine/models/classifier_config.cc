@@ -15,10 +15,10 @@ namespace beamline {
 namespace {
 
 constexpr char kConfig[] = "config.json";
-// Answers have a number for each class of each of thousands of inputs.
+// An answer has a number for each class of each input, and a request may have thousands of inputs.
 constexpr int32_t kMostLabels = 8192;
 
-// The function of a class of torch, by its full name in any of torch's spellings.
+// Maps a torch class to a function; accepts any full name that torch uses for it.
 std::optional<ScoreFunction> FunctionOf(std::string_view name) {
   if (!name.starts_with("torch.nn.")) return std::nullopt;
   const std::string_view function = name.substr(name.rfind('.') + 1);
@@ -27,7 +27,7 @@ std::optional<ScoreFunction> FunctionOf(std::string_view name) {
   return std::nullopt;
 }
 
-// Sets the function that `field` names; nothing without it.
+// Sets the function that `field` names; does nothing if the field is absent.
 void ReadFunction(const char* field, ConfigFields& fields, std::optional<ScoreFunction>& function) {
   if (!fields.Has(field) || function.has_value()) return;
   function = FunctionOf(fields.String(field, ""));
@@ -50,7 +50,7 @@ ScoreFunction PipelineFunction(size_t num_labels, ConfigFields& config) {
   return num_labels == 1 ? ScoreFunction::kSigmoid : ScoreFunction::kSoftmax;
 }
 
-// modules.json of a cross-encoder: the model alone.
+// The modules.json of a cross-encoder may list only the model.
 absl::Status CheckModules(const nlohmann::json& modules, const std::string& path) {
   if (!modules.is_array() || modules.empty() || !modules.front().is_object()) {
     return absl::InvalidArgumentError(path + ": an array of objects is expected");
@@ -116,7 +116,7 @@ absl::Status ReadClassifyDefaults(const Checkpoint& checkpoint, ClassifyDefaults
                                   EncodingDefaults& encoding) {
   ConfigFields config(checkpoint.config(), kConfig);
   defaults.labels = ReadLabels(checkpoint.config(), config);
-  if (IsTokenClassifier(checkpoint)) return config.status();  // whose function is softmax
+  if (IsTokenClassifier(checkpoint)) return config.status();  // its function is softmax
   defaults.function = PipelineFunction(defaults.labels.size(), config);
   BEAMLINE_RETURN_IF_ERROR(config.status());
 

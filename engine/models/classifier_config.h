@@ -1,4 +1,4 @@
-// What a classifier's files say of its classes: config.json, and sentence-transformers' files of a
+// A classifier's classes, from config.json and from sentence-transformers' files of a
 // cross-encoder.
 #pragma once
 
@@ -13,12 +13,13 @@
 
 namespace beamline {
 
-// The labels of id2label, which must be those of ids from 0 on; without it "LABEL_0" ..., of
-// num_labels or, as in transformers, of two classes. Faults of `config`, whose object is `json`.
+// The labels of id2label, whose ids must be 0, 1, ... Without id2label: "LABEL_0", ..., for
+// num_labels or, as in transformers, two classes. Faults are reported in `config`, which reads
+// `json`.
 std::vector<std::string> ReadLabels(const nlohmann::json& json, ConfigFields& config);
 
-// Labels and functions; of `encoding`, the longest input and whether texts are lowercased, which a
-// folder with modules.json may say. Errors name the file and the field.
+// Reads labels and functions. A folder with modules.json may also set the longest input and
+// lowercasing in `encoding`. Errors name the file and the field.
 absl::Status ReadClassifyDefaults(const Checkpoint& checkpoint, ClassifyDefaults& defaults,
                                   EncodingDefaults& encoding);
 

@@ -13,7 +13,7 @@
 namespace beamline {
 namespace {
 
-// transformers.activations.ACT2FN, those that Beamline computes.
+// The supported entries of transformers.activations.ACT2FN.
 constexpr std::array<std::pair<std::string_view, Activation>, 12> kActivations = {{
     {"gelu", Activation::kGelu},
     {"gelu_python", Activation::kGelu},

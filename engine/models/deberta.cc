@@ -1,6 +1,5 @@
-// DeBERTa, the first and versions 2 and 3: BERT's layers with disentangled attention, of version 2
-// some with a convolution behind the first layer. The heads of pretraining are left out, but for
-// that of masked tokens.
+// DeBERTa versions 1, 2 and 3: BERT's layers with disentangled attention. Some models of version 2
+// have a convolution after the first layer. Pretraining heads other than the MLM head are ignored.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -16,14 +15,14 @@
 namespace beamline {
 namespace {
 
-// Of sequences whose positions no table ends.
+// Maximum length if no position table limits it.
 constexpr int32_t kMostPositions = 1 << 14;
 constexpr int32_t kMostKernelSize = 63;
 
 LinearNames Linear(const std::string& name) { return {{name + ".weight"}, {name + ".bias"}}; }
 NormNames Norm(const std::string& name) { return {name + ".weight", name + ".bias"}; }
 
-// What a field holds: a list of words, or a text of words with "|" between them.
+// Reads a list of words, or a string of words separated by "|".
 std::vector<std::string> Words(const Checkpoint& checkpoint, const char* field,
                                std::initializer_list<std::string_view> accepted,
                                ConfigFields& config) {
@@ -49,7 +48,7 @@ std::vector<std::string> Words(const Checkpoint& checkpoint, const char* field,
   return words;
 }
 
-// What attention makes of distances.
+// Which position terms the attention scores have.
 struct PositionTypes {
   bool has_keys = false, has_queries = false;  // c2p, p2c
   size_t num_named = 0;
@@ -64,9 +63,9 @@ PositionTypes ReadPositionTypes(const Checkpoint& checkpoint, ConfigFields& conf
   return types;
 }
 
-// What the versions differ in, but for the products of attention.
+// Differences between the versions, except the projections of attention.
 struct Version {
-  // Where config.json does not say.
+  // Defaults if config.json does not set them.
   int32_t num_layers, hidden_size, num_heads, feed_forward_size, vocab_size;
   bool has_buckets;
 };
@@ -91,7 +90,7 @@ void ReadSizes(const Version& version, ConfigFields& config, StackSpec& encoder)
   if (embedding_size != encoder.hidden_size) encoder.projected_size = embedding_size;
 }
 
-// How far apart tokens are told apart, and the number of embeddings for that.
+// Reads the largest distance that is distinguished, and the number of distance embeddings.
 void ReadDistances(ConfigFields& config, bool has_buckets, StackSpec& encoder) {
   DisentangledSpec& disentangled = encoder.disentangled;
   disentangled.max_distance = config.Int("max_relative_positions", -1, 1 << 20, -1);
@@ -141,7 +140,7 @@ void NameEmbeddings(const Checkpoint& checkpoint, const std::string& prefix, Con
   spec.ignored_tensors.push_back(embeddings + "position_ids");
 }
 
-// Of what the two have alike.
+// Names that both versions share.
 LayerNames Layers(const std::string& layer) {
   LayerNames names;
   names.attention_output = Linear(layer + "attention.output.dense");
@@ -152,7 +151,7 @@ LayerNames Layers(const std::string& layer) {
   return names;
 }
 
-// Version 2's products; those of distances are the content's own where they share these.
+// Projections of version 2. If `shares`, positions use the projections of the content.
 void NameProducts(const std::string& self, const PositionTypes& types, bool shares,
                   LayerNames& names) {
   names.qkv = {{self + "query_proj.weight", self + "key_proj.weight", self + "value_proj.weight"},
@@ -163,7 +162,7 @@ void NameProducts(const std::string& self, const PositionTypes& types, bool shar
   }
 }
 
-// The first version's: queries, keys and values in one matrix, keys without a bias.
+// Projections of version 1: queries, keys and values in one matrix; keys have no bias.
 void NameJoinedProducts(const std::string& self, const PositionTypes& types, LayerNames& names) {
   names.qkv = {{self + "in_proj.weight"}, {self + "q_bias", "", self + "v_bias"}};
   names.qkv.grouped = true;
@@ -212,7 +211,7 @@ std::string PrefixOf(const Checkpoint& checkpoint) {
   return checkpoint.Contains("deberta.embeddings.word_embeddings.weight") ? "deberta." : "";
 }
 
-// What both versions have alike. num_scores: products that a score is the sum of.
+// Describes what both versions share. num_scores: number of terms of an attention score.
 absl::Status DescribeAlike(const Checkpoint& checkpoint, const Version& version,
                            const PositionTypes& types, size_t num_scores, ConfigFields& config,
                            TransformerSpec& spec) {

@@ -14,7 +14,7 @@ absl::Status BecomeClassifier(const Checkpoint& checkpoint, const DecoderHeads& 
                               TransformerSpec& spec, ClassifyDefaults& defaults) {
   ConfigFields config(checkpoint.config(), "config.json");
   StackSpec& encoder = spec.encoder.emplace(*std::exchange(spec.decoder, std::nullopt));
-  // What a checkpoint may have kept of the decoder's own head.
+  // The checkpoint may still contain the decoder's LM head.
   for (const std::string& name : {spec.head, spec.head_bias}) {
     if (!name.empty() && name != encoder.token_table) spec.ignored_tensors.push_back(name);
   }
@@ -26,8 +26,8 @@ absl::Status BecomeClassifier(const Checkpoint& checkpoint, const DecoderHeads& 
   const std::string output(per_token ? heads.tokens : "score");
   LinearNames output_names = {{output + ".weight"}};
   if (per_token) output_names.biases = {output + ".bias"};
-  // A product that the layers end with (opt-350m) is the head's first one: what is pooled before it
-  // or behind it is the same.
+  // A projection after the last layer (opt-350m) becomes the first matmul of the head; pooling
+  // before or after it gives the same result.
   LinearNames dense = std::exchange(encoder.output_projection, LinearNames());
   const int32_t dense_size = dense.weights.empty() ? 0 : encoder.projected_size;
   SetClassifierHead(checkpoint, std::move(dense), Activation::kNone, std::move(output_names),
@@ -35,7 +35,7 @@ absl::Status BecomeClassifier(const Checkpoint& checkpoint, const DecoderHeads& 
   spec.classifier->dense_size = dense_size;
   spec.classifier->per_token = per_token;
   spec.classifier->pooling = Pooling::kLast;
-  // An id that no token has, as the -1 of some files, is that of no padding.
+  // An id that no token has, such as the -1 of some files, means that there is no padding.
   const bool has_none = config.IsNull("pad_token_id");
   defaults.padding_id = config.OptionalInt("pad_token_id", -1, std::numeric_limits<int32_t>::max())
                             .value_or(has_none ? -1 : heads.padding_id);

@@ -1,5 +1,5 @@
-// Classifiers of decoders: ...ForSequenceClassification and ...ForTokenClassification of what is
-// built like Llama or GPT-2.
+// Decoder classifiers: ...ForSequenceClassification and ...ForTokenClassification of families like
+// Llama and GPT-2.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@
 
 namespace beamline {
 
-// What transformers' classes of a family have.
+// Properties of a family's classes in transformers.
 struct DecoderHeads {
-  // pad_token_id where config.json does not say; -1: none.
+  // pad_token_id if config.json does not set it; -1: none.
   int32_t padding_id = -1;
-  std::string_view tokens = "score";  // the head's name in a classifier of tokens
+  std::string_view tokens = "score";  // name of the head for token classification
 };
 
-// Makes the layers of `spec`, a decoder's, those of an encoder that classifies texts or tokens, as
-// config.json's architectures say. A class of texts is scored by a product without a bias of the
-// last hidden state that is not of padding, one of tokens by a product with one. Faults are of
-// config.json. REQUIRES: IsClassifier(checkpoint).
+// Turns `spec` from a decoder into an encoder that classifies texts or tokens, as the architectures
+// of config.json say. Text classification: a matmul without bias on the last hidden state that is
+// not padding. Token classification: a matmul with bias on every token. Errors name config.json.
+// REQUIRES: IsClassifier(checkpoint).
 absl::Status BecomeClassifier(const Checkpoint& checkpoint, const DecoderHeads& heads,
                               TransformerSpec& spec, ClassifyDefaults& defaults);
 

@@ -1,5 +1,5 @@
-// DistilBERT: BERT's layers without token types and without a pooler, under names of its own. The
-// head of pretraining fills masks.
+// DistilBERT: BERT's layers without token types and pooler, with other tensor names. Its
+// pretraining head fills masks.
 #include <cmath>
 #include <string>
 
@@ -48,9 +48,9 @@ absl::StatusOr<FamilyDescription> DescribeDistilBert(const Checkpoint& checkpoin
   encoder.feed_forward_size = config.Size("hidden_dim", 3072);
   encoder.attention_scale = 1.0f / std::sqrt(static_cast<float>(encoder.head_dim));
   encoder.placement = NormPlacement::kPost;
-  encoder.norm_epsilon = 1e-12f;  // the family's, which no field says
+  encoder.norm_epsilon = 1e-12f;  // fixed for the family; no field sets it
   encoder.activation = config.ActivationFunction("activation", "gelu");
-  // Stored whichever way they began (sinusoidal_pos_embds).
+  // Stored even if they were initialised as sinusoids (sinusoidal_pos_embds).
   encoder.positions = PositionKind::kLearned;
   encoder.max_positions = config.Size("max_position_embeddings", 512);
   encoder.vocab_size = config.Size("vocab_size", 30522);

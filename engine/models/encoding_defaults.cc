@@ -19,9 +19,9 @@ namespace beamline {
 namespace {
 
 struct PoolingMode {
-  const char* field;               // of files before sentence-transformers 5.2
-  const char* value;               // of pooling_mode
-  std::optional<Pooling> pooling;  // absent: not computed
+  const char* field;               // in files before sentence-transformers 5.2
+  const char* value;               // value of pooling_mode
+  std::optional<Pooling> pooling;  // absent: not supported
 };
 
 constexpr std::array<PoolingMode, 6> kPoolingModes = {{
@@ -36,11 +36,11 @@ constexpr std::array<PoolingMode, 6> kPoolingModes = {{
 constexpr char kSupportedModes[] =
     "one of cls, mean, max, mean_sqrt_len_tokens and lasttoken is supported at a time";
 
-// The one mode of a pooling module; absent with a fault.
+// The single mode of a pooling module; absent after a fault.
 std::optional<Pooling> ReadPoolingMode(const nlohmann::json& object, ConfigFields& fields) {
   const PoolingMode* chosen = nullptr;
   const char* field = "pooling_mode";
-  if (fields.Has(field)) {  // the older fields do not count then
+  if (fields.Has(field)) {  // the older fields are ignored then
     const nlohmann::json& value = object["pooling_mode"];
     const nlohmann::json& mode = value.is_array() && value.size() == 1 ? value[0] : value;
     for (const PoolingMode& known : kPoolingModes) {
@@ -81,13 +81,13 @@ absl::Status ReadPooling(const Checkpoint& checkpoint, const std::string& folder
   return fields.status();
 }
 
-// A folder name of modules.json.
+// Whether `name` is a plain folder name.
 bool IsPlainName(std::string_view name) {
   return !name.empty() && name != "." && name != ".." &&
          name.find_first_of("/\\") == std::string_view::npos;
 }
 
-// What a Normalize module may be told to normalise instead of the pooled vector.
+// A Normalize module may name another vector than the pooled one, which is not supported.
 absl::Status CheckNormalize(const Checkpoint& checkpoint, const std::string& folder) {
   const std::string file = fmt::format("{}/config.json", folder);
   BEAMLINE_ASSIGN_OR_RETURN(const nlohmann::json object, ReadOptionalObject(checkpoint, file));
@@ -105,7 +105,7 @@ constexpr std::array<std::pair<std::string_view, Activation>, 5> kDenseActivatio
     {"torch.nn.modules.activation.SiLU", Activation::kSilu},
 }};
 
-// A Dense module behind vectors of `in_size`.
+// Reads a Dense module whose input vectors have `in_size` elements.
 absl::StatusOr<DenseSpec> ReadDense(const Checkpoint& checkpoint, const std::string& folder,
                                     int32_t in_size) {
   const std::string file = fmt::format("{}/config.json", folder);
@@ -138,8 +138,8 @@ absl::StatusOr<DenseSpec> ReadDense(const Checkpoint& checkpoint, const std::str
   return dense;
 }
 
-// modules.json: Transformer, Pooling, and then Dense modules or none, and Normalize or not. Modules
-// run in the file's order.
+// Reads modules.json: Transformer, Pooling, any number of Dense modules, and optionally Normalize.
+// Modules run in the order of the file.
 class ModuleReader {
  public:
   ModuleReader(const Checkpoint& checkpoint, const StackSpec& encoder, EncodingDefaults& defaults)
@@ -160,7 +160,7 @@ class ModuleReader {
         "stands for a text");
   }
 
-  // Of the pooling module: whether a prompt's tokens are pooled too.
+  // Whether the pooling module also pools the tokens of a prompt.
   bool include_prompt() const { return include_prompt_; }
 
  private:
@@ -175,7 +175,7 @@ class ModuleReader {
       fields.Fault("path", "the name of a folder is expected");
     }
     BEAMLINE_RETURN_IF_ERROR(fields.status());
-    // Another package's class of the same name is another module.
+    // A class of the same name in another package is a different module.
     const bool own = type.starts_with("sentence_transformers.");
     const std::string kind = own ? type.substr(type.rfind('.') + 1) : "";
     if (kind == "Transformer") {
@@ -205,7 +205,7 @@ class ModuleReader {
       if (num_poolings_ == 0) fields.Fault("type", "it is supported behind Pooling only");
       if (!folder.empty()) BEAMLINE_RETURN_IF_ERROR(CheckNormalize(checkpoint_, folder));
       defaults_.normalize = true;
-    } else if (kind != "Dropout") {  // which drops in training only
+    } else if (kind != "Dropout") {  // active only in training
       fields.Fault("type",
                    "supported are Transformer, Pooling, Dense, Normalize and Dropout of "
                    "sentence_transformers.models");
@@ -249,7 +249,7 @@ absl::Status ReadPrompts(const Checkpoint& checkpoint, const StackSpec& encoder,
   }
   if (!fields.Has("default_prompt_name")) return fields.status();
   defaults.default_prompt_name = fields.String("default_prompt_name", "");
-  // Every model has these two prompts, without text where the file gives none.
+  // Every model has these two prompts; they are empty if the file does not set them.
   std::set<std::string_view> names = {"query", "document"};
   for (const auto& [name, text] : defaults.prompts) names.insert(name);
   if (!names.contains(defaults.default_prompt_name) || defaults.default_prompt_name.empty()) {

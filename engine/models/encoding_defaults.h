@@ -1,4 +1,4 @@
-// The files that sentence-transformers puts beside a model.
+// Reads the files that sentence-transformers adds to a model.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -10,10 +10,10 @@ namespace beamline {
 // Whether the folder has a modules.json.
 bool HasModules(const Checkpoint& checkpoint);
 
-// modules.json, the pooling module's config.json, sentence_bert_config.json and
-// config_sentence_transformers.json, as sentence-transformers reads them. A folder without
-// modules.json is one of transformers, whatever other file lies in it: mean pooling. Modules,
-// pooling modes and settings that Beamline does not compute are errors.
+// Reads modules.json, the pooling module's config.json, sentence_bert_config.json and
+// config_sentence_transformers.json, as sentence-transformers does. A folder without modules.json
+// counts as a transformers model with mean pooling; its other files are ignored. Unsupported
+// modules, pooling modes and settings are errors.
 absl::StatusOr<EncodingDefaults> ReadEncodingDefaults(const Checkpoint& checkpoint,
                                                       const StackSpec& encoder);
 

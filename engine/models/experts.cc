@@ -1,7 +1,6 @@
-// Mixtures of experts: Mixtral is Mistral, and Qwen2-MoE and Qwen3-MoE Qwen 2 and 3, with experts
-// instead of a feed-forward, of Qwen's in all layers or in some; those of Qwen2-MoE have one more
-// that all rows go through. OLMoE is Llama with those, and with norms of
-// all queries and all keys.
+// MoE families. Mixtral is Mistral with experts instead of feed-forwards. Qwen2-MoE and Qwen3-MoE
+// are Qwen 2 and 3 with experts in all or some layers; Qwen2-MoE also has a shared expert for all
+// rows. OLMoE is Llama with experts, and with norms over all queries and all keys.
 #include <algorithm>
 #include <string>
 
@@ -37,7 +36,7 @@ constexpr LlamaLike kOlmoe = {.num_layers = 16,
                               .attention_biases = AttentionBiases::kAsConfigured,
                               .has_head_norms = true};
 
-// How many experts there are, and how many a token goes through.
+// Reads the number of experts and the number of experts per token.
 void ReadNumbers(const char* name, int32_t num_experts, int32_t num_chosen, ConfigFields& config,
                  ExpertsSpec& experts) {
   experts.num_experts = config.Int(name, 1, kMostExperts, num_experts);
@@ -48,14 +47,14 @@ void ReadNumbers(const char* name, int32_t num_experts, int32_t num_chosen, Conf
   }
 }
 
-// Experts that are named as a feed-forward is, below it.
+// Tensor names of experts that are named like a feed-forward, below `mlp`.
 void NameExperts(const std::string& mlp, LayerNames& names) {
   names.router = {{mlp + "gate.weight"}};
   names.expert_in = Stacked(mlp + "experts.{}.", {"gate_proj", "up_proj"}, /*has_bias=*/false);
   names.expert_out = Stacked(mlp + "experts.{}.", {"down_proj"}, /*has_bias=*/false);
 }
 
-// What Qwen2-MoE and Qwen3-MoE have in common; `otherwise`: where config.json says nothing.
+// Describes what Qwen2-MoE and Qwen3-MoE share; `otherwise`: defaults for absent fields.
 absl::StatusOr<FamilyDescription> DescribeQwenMoe(const Checkpoint& checkpoint,
                                                   const LlamaLike& family,
                                                   const ExpertsSpec& otherwise) {

@@ -1,6 +1,6 @@
-// Falcon: a pre-norm decoder with rotary positions and queries, keys and values in one matrix. The
-// first architecture (7B) has one head of keys and values, the second (40B, 180B, Falcon 2) groups.
-// Those of RefinedWeb (1B, 7B) have ALiBi instead of rotary positions.
+// Falcon: a pre-norm decoder with rotary positions, and queries, keys and values in one matrix. The
+// first architecture (7B) has one key-value head; the second (40B, 180B, Falcon 2) has grouped
+// ones. RefinedWeb models (1B, 7B) use ALiBi instead of rotary positions.
 #include <string>
 
 #include "base/status.h"
@@ -24,7 +24,7 @@ constexpr GptLike kFalcon = {.num_layers = {"num_hidden_layers", 32},
                              .activation_name = "activation",
                              .activation = "gelu"};
 
-// The norms of a layer by name: attention's, and the feed-forward's.
+// Names of a layer's norms, of attention and of the feed-forward.
 struct LayerNorms {
   std::string attention = "input_layernorm";
   std::string feed_forward = "input_layernorm";
@@ -104,7 +104,7 @@ absl::StatusOr<FamilyDescription> DescribeFalcon(const Checkpoint& checkpoint) {
   BEAMLINE_RETURN_IF_ERROR(config.status());
 
   description.spec.vocab_size = decoder.vocab_size;
-  // Older checkpoints store what is computed of rope_theta.
+  // Older checkpoints store frequencies computed from rope_theta.
   description.spec.ignored_tensors = {prefix + "h.*.self_attention.rotary_emb.inv_freq"};
   NameHead(checkpoint, "lm_head.weight", tied, description.spec);
   return description;

@@ -96,7 +96,7 @@ void SetMaskHead(const Checkpoint& checkpoint, const MaskHeadNames& names, Activ
   const bool fills_masks = ArchitectureEndsWith(checkpoint, "ForMaskedLM") ||
                            ArchitectureEndsWith(checkpoint, "ForPreTraining");
   if (!fills_masks) return;
-  // One that cannot be opened is named where it is read.
+  // A file that cannot be opened is reported where it is read.
   const auto has_modules = HasFile(checkpoint.path() / "modules.json");
   if (!has_modules.ok() || *has_modules) return;
   const auto has = [&checkpoint](const std::string& name) { return checkpoint.Contains(name); };
@@ -107,7 +107,7 @@ void SetMaskHead(const Checkpoint& checkpoint, const MaskHeadNames& names, Activ
   if (!has(names.dense + ".weight") || !has_output) return;
   if (!names.biases_may_miss && !has(bias)) return;
   MaskHeadSpec& head = spec.mask_head.emplace();
-  // As the checkpoint has them, where it may have none.
+  // Biases are used if the checkpoint has them, when they may be absent.
   const auto unless_missing = [&](const std::string& name) {
     return names.biases_may_miss && !has(name) ? std::string() : name;
   };
@@ -118,7 +118,7 @@ void SetMaskHead(const Checkpoint& checkpoint, const MaskHeadNames& names, Activ
   head.dense = {{names.dense + ".weight"}, {}};
   if (names.has_dense_bias) head.dense.biases = biases(names.dense + ".bias");
   head.activation = activation;
-  // Checkpoints converted from TensorFlow, as in the encoder.
+  // Checkpoints converted from TensorFlow use other names, as in the encoder.
   const bool is_tensorflow = has(names.norm + ".gamma");
   head.norm = {
       names.norm + (is_tensorflow ? ".gamma" : ".weight"),

@@ -1,4 +1,5 @@
-// One function per family: config.json and weight names to a spec. models.cc lists them.
+// One function per family that turns config.json and weight names into a spec. models.cc lists
+// them.
 #pragma once
 
 #include <cstdint>
@@ -13,55 +14,54 @@
 
 namespace beamline {
 
-// Everything of a family that does not come from the generation and sentence-transformers files.
+// A family's description, except what comes from the generation and sentence-transformers files.
 struct FamilyDescription {
   TransformerSpec spec;
-  // What transformers' configuration class has for fields that config.json leaves out; of use only
-  // where there is no generation_config.json.
+  // Defaults of transformers' configuration class for absent fields of config.json; used only
+  // without generation_config.json.
   GenerationDefaults generation;
 };
 
-// Whether config.json's architectures name a classifier, of whatever family: of texts, or of their
-// tokens.
+// Whether the architectures in config.json name a classifier of any family: one of texts or tokens
+// (IsClassifier), or one of tokens (IsTokenClassifier).
 bool IsClassifier(const Checkpoint& checkpoint);
 bool IsTokenClassifier(const Checkpoint& checkpoint);
-// A model with a head is not an encoder with something added: who serves one wants what its head
-// computes. UNIMPLEMENTED where a tensor is of such a head; which one is served, the architecture
-// tells.
+// UNIMPLEMENTED if a tensor belongs to a task's head that is not served. Such a model must not be
+// served as a plain encoder: its users expect the head's output. The architecture decides which
+// heads are served.
 absl::Status RefuseOtherHeads(const Checkpoint& checkpoint);
-// Gives the spec the classifier's head, of as many classes as the output's matrix is to have by
-// config.json, and leaves its tensors to it. A fault of config.json where the two differ. Names are
-// of weights without ".weight".
+// Adds the classifier head to the spec, with the number of classes from config.json, and assigns
+// its tensors to it. If the output matrix has another number of rows, that is a fault of
+// config.json. Names are without ".weight".
 void SetClassifier(const Checkpoint& checkpoint, const std::string& dense, Activation activation,
                    const std::string& output, ConfigFields& config, TransformerSpec& spec);
-// Likewise of heads whose products have other names; `dense` may have none.
+// The same for heads with other tensor names; `dense` may be empty.
 void SetClassifierHead(const Checkpoint& checkpoint, LinearNames dense, Activation activation,
                        LinearNames output, ConfigFields& config, TransformerSpec& spec);
-// The same of a classifier of tokens, which has the output alone, "classifier", in every family but
-// ModernBERT.
+// The same for token classification, which has only an output matrix: "classifier" in every family
+// except ModernBERT.
 void SetTokenClassifier(const Checkpoint& checkpoint, ConfigFields& config, TransformerSpec& spec);
 
-// The head of a masked language model, by names of weights without ".weight". Sets nothing where
-// config.json's architectures name another model, where the folder is sentence-transformers', whose
-// model answers with vectors alone, or where the checkpoint has no such head.
+// The MLM head, by tensor names without ".weight". Sets nothing in three cases: the architectures
+// name another model; the folder is a sentence-transformers model, which answers with vectors only;
+// or the checkpoint has no such head.
 struct MaskHeadNames {
   std::string dense, norm;
-  std::string output;  // of a matrix of its own; else, and always without a name, the token table
-  std::string bias;    // of the output, where the matrix has none of its own
-  bool biases_may_miss = false;  // all of the head's; these are 0 then
-  // What config.json says. A bias that it does not ask for is not read, even where it is stored.
+  std::string output;  // a matrix of its own; if absent or unnamed: the token embedding matrix
+  std::string bias;    // output bias, if the own matrix has none
+  bool biases_may_miss = false;  // the head's biases may be absent, then they are 0
+  // From config.json. A bias that config.json disables is not read, even if it is stored.
   bool has_dense_bias = true, has_norm_bias = true, has_output_bias = true;
 };
 void SetMaskHead(const Checkpoint& checkpoint, const MaskHeadNames& names, Activation activation,
                  ConfigFields& config, TransformerSpec& spec);
 
-// A fault of config.json's `field` where it says another number of rows than the checkpoint's
-// `table` has. Nothing without such a table: who reads it reports that.
+// Reports a fault of config.json's `field` if it differs from the number of rows of `table` in the
+// checkpoint. Does nothing if the table is missing; its reader reports that.
 void CheckTableRows(const Checkpoint& checkpoint, const std::string& table, std::string_view field,
                     int32_t rows, ConfigFields& config);
 
-// What config.json's layer_types say of each layer, kFullAttention or kSlidingAttention; empty
-// where it says nothing.
+// The layer_types of config.json, kFullAttention or kSlidingAttention per layer; empty if absent.
 std::vector<std::string> LayerTypes(ConfigFields& config, int32_t num_layers);
 
 absl::StatusOr<FamilyDescription> DescribeBert(const Checkpoint& checkpoint);

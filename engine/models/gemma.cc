@@ -1,6 +1,6 @@
-// Gemma: Llama with norms whose gain is stored as what it has above 1, embeddings that are scaled
-// by the square root of their size, and a gated GELU. Gemma 3 has norms around each branch and of
-// the heads, and layers within a window that are rotated by angles of their own.
+// Gemma: Llama with norm gains stored minus 1, embeddings scaled by the square root of the hidden
+// size, and a gated GELU. Gemma 2 and 3 have norms before and after each branch. Gemma 3 also has
+// head norms, and windowed layers with rotary angles of their own.
 #include <cmath>
 #include <string>
 
@@ -22,7 +22,7 @@ constexpr LlamaLike kGemma = {.num_layers = 28,
                               .tied = true,
                               .attention_biases = AttentionBiases::kAsConfigured};
 
-// What every version has.
+// Describes what every version shares.
 absl::StatusOr<FamilyDescription> Describe(const Checkpoint& checkpoint, const LlamaLike& family) {
   ConfigFields config(checkpoint.config(), "config.json");
   config.RequireBool("use_bidirectional_attention", false, false);
@@ -34,7 +34,7 @@ absl::StatusOr<FamilyDescription> Describe(const Checkpoint& checkpoint, const L
   return description;
 }
 
-// Of every norm that there is.
+// Marks the gains of all norms as stored minus 1.
 void StoreGainsAboveOne(StackSpec& decoder) {
   LayerNames& names = decoder.layers;
   for (NormNames* norm :
@@ -44,7 +44,7 @@ void StoreGainsAboveOne(StackSpec& decoder) {
   }
 }
 
-// null: none, 0; silence: the fallback.
+// null means no cap (0); absent means the fallback.
 float ReadSoftcap(const char* name, float fallback, ConfigFields& config) {
   if (config.IsNull(name)) return 0.0f;
   const float cap = config.Float(name, fallback);
@@ -52,7 +52,7 @@ float ReadSoftcap(const char* name, float fallback, ConfigFields& config) {
   return cap;
 }
 
-// What Gemma 2 and 3 have in common.
+// What Gemma 2 and 3 share.
 LlamaLike WithNormedBranches() {
   LlamaLike family = kGemma;
   family.num_layers = 26;
@@ -88,7 +88,7 @@ absl::StatusOr<FamilyDescription> DescribeNormedBranches(const Checkpoint& check
 absl::StatusOr<FamilyDescription> DescribeGemma(const Checkpoint& checkpoint) {
   BEAMLINE_ASSIGN_OR_RETURN(FamilyDescription description, Describe(checkpoint, kGemma));
   StackSpec& decoder = *description.spec.decoder;
-  // As transformers reads the first checkpoints, which say "gelu".
+  // transformers also reads "gelu" of the first checkpoints as the tanh variant.
   ConfigFields config(checkpoint.config(), "config.json");
   if (config.String("hidden_act", "") == "gelu") decoder.activation = Activation::kGeluTanh;
   StoreGainsAboveOne(decoder);
@@ -113,7 +113,7 @@ absl::StatusOr<FamilyDescription> DescribeGemma2(const Checkpoint& checkpoint) {
 
 absl::StatusOr<FamilyDescription> DescribeGemma3(const Checkpoint& checkpoint) {
   ConfigFields config(checkpoint.config(), "config.json");
-  // transformers reads it and caps nothing by it.
+  // transformers reads this field but does not cap anything.
   if (config.Has("attn_logit_softcapping")) {
     config.Fault("attn_logit_softcapping", "only null is supported");
   }

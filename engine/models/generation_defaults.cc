@@ -47,7 +47,7 @@ std::vector<TokenIds> ReadBadWords(ConfigFields& fields, const nlohmann::json& s
   return words;
 }
 
-// One string or a list of them.
+// Reads one string or a list of them.
 std::vector<std::string> ReadStopStrings(ConfigFields& fields, const nlohmann::json& source) {
   if (!fields.Has("stop_strings")) return {};
   const nlohmann::json& value = source["stop_strings"];
@@ -69,7 +69,7 @@ std::vector<std::string> ReadStopStrings(ConfigFields& fields, const nlohmann::j
 
 TokenIds ReadEosTokens(ConfigFields& fields) {
   TokenIds ids = fields.Ids("eos_token_id");
-  // transformers pads with the first end token where there is no other.
+  // transformers pads with the first end token if there is no pad token.
   if (ids.empty() && !fields.Has("pad_token_id")) {
     fields.Fault("eos_token_id", "without pad_token_id one or more token ids are expected");
   }
@@ -80,7 +80,7 @@ TokenIds ReadEosTokens(ConfigFields& fields) {
   return ids;
 }
 
-// How many answers, by which of transformers' methods.
+// Reads the number of answers and the decoding method.
 void ReadMethod(ConfigFields& fields, GenerationDefaults& defaults) {
   defaults.num_beams = fields.Int("num_beams", 1, kMaxNumSequences, 1);
   defaults.do_sample = fields.Bool("do_sample", false);
@@ -131,7 +131,7 @@ absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const Checkpoint& chec
       fields.Fault("decoder_start_token_id",
                    fmt::format("an id from 0 to {} is expected", vocab_size - 1));
     } else if (defaults.decoder_start_token_id == spec.encoder->padding_id) {
-      // Positions would begin behind it.
+      // Positions would start after it.
       fields.Fault("decoder_start_token_id", "another id than the padding's is expected");
     }
   }

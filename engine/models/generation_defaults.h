@@ -1,4 +1,4 @@
-// generation_config.json, read as transformers reads it.
+// Reads generation_config.json as transformers does.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -7,8 +7,8 @@
 
 namespace beamline {
 
-// From generation_config.json; without one from config.json, and what is not there either from
-// `family`. Fields that would change the answers and that Beamline does not know are errors.
+// Reads generation_config.json, or config.json if there is none; absent values come from `family`.
+// Unsupported fields that would change the answers are errors.
 absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const Checkpoint& checkpoint,
                                                           const TransformerSpec& spec,
                                                           GenerationDefaults family);

@@ -12,7 +12,7 @@
 namespace beamline {
 namespace {
 
-// Read by generation_defaults.cc.
+// Keys that generation_defaults.cc reads.
 constexpr std::string_view kRead[] = {
     "bad_words_ids",
     "bos_token_id",
@@ -42,8 +42,9 @@ constexpr std::string_view kRead[] = {
     "typical_p",
 };
 
-// How transformers computes and what it returns, not which tokens: metadata, outputs, caches,
-// compilation, and drafts that the model itself verifies. Keys that begin with "_" are its own.
+// Keys that change how transformers computes or what it returns, but not the tokens: metadata,
+// outputs, caches, compilation, and drafts verified by the model itself. Keys starting with "_" are
+// internal.
 constexpr std::string_view kHarmless[] = {
     "assistant_confidence_threshold",
     "assistant_early_exit",
@@ -72,22 +73,22 @@ constexpr std::string_view kHarmless[] = {
     "use_cache",
 };
 
-// Refused unless null. Of most of them transformers refuses an empty list too, and an empty
-// watermarking_config is one of defaults.
+// Rejected unless null. For most of these transformers rejects an empty list as well, and an empty
+// watermarking_config means one with default values.
 constexpr std::string_view kRefused[] = {
     "compile_config",      "constraints", "dola_layers",   "exponential_decay_length_penalty",
     "force_words_ids",     "max_time",    "sequence_bias", "top_h",
     "watermarking_config",
 };
 
-// Refused unless null or empty.
+// Rejected unless null or empty.
 constexpr std::string_view kRefusedLists[] = {
     "begin_suppress_tokens",
     "forced_decoder_ids",
     "generation_kwargs",
 };
 
-// Refused when true.
+// Rejected if true.
 constexpr std::string_view kRefusedTrue[] = {
     "force_bos_token_to_be_generated",
     "is_assistant",
@@ -95,7 +96,7 @@ constexpr std::string_view kRefusedTrue[] = {
     "use_mtp",
 };
 
-// Refused unless they say the value that does nothing.
+// Rejected unless they have the neutral value.
 constexpr std::pair<std::string_view, float> kNeutral[] = {
     {"diversity_penalty", 0.0f},
     {"encoder_no_repeat_ngram_size", 0.0f},
@@ -108,7 +109,7 @@ constexpr std::pair<std::string_view, float> kNeutral[] = {
 };
 
 constexpr std::string_view kCacheImplementation = "cache_implementation";
-// Those of transformers that lose nothing, so without "quantized".
+// The lossless cache implementations of transformers (all except "quantized").
 constexpr std::string_view kCaches[] = {
     "dynamic",          "hybrid",           "hybrid_chunked",
     "offloaded",        "offloaded_hybrid", "offloaded_hybrid_chunked",

@@ -1,6 +1,6 @@
-// What the keys of a generation_config.json mean to Beamline: those that generation_defaults.cc
-// does not read are harmless or refused, so that no file changes transformers' answers and not
-// Beamline's.
+// Classifies the keys of generation_config.json. A key that generation_defaults.cc does not read is
+// either harmless or rejected. So no file changes the answers of transformers but not those of
+// Beamline.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,10 +9,10 @@
 
 namespace beamline {
 
-// Names the first key that asks for a way of decoding that is not done here.
+// Reports the first key that requests an unsupported decoding method.
 void RefuseOtherMethods(ConfigFields& fields, const nlohmann::json& source);
 
-// Names the first key of generation_config.json that nobody knows.
+// Reports the first unknown key of generation_config.json.
 void RefuseUnknownKeys(ConfigFields& fields, const nlohmann::json& source);
 
 }  // namespace beamline

@@ -1,4 +1,4 @@
-// GPT-2: a pre-norm decoder with learned positions, matrices stored [in, out].
+// GPT-2: a pre-norm decoder with learned positions; matrices are stored as [in, out].
 #include <string>
 
 #include "base/status.h"
@@ -49,7 +49,7 @@ absl::StatusOr<FamilyDescription> DescribeGpt2(const Checkpoint& checkpoint) {
   ReadGptLike(kGpt2, config, decoder);
   if (!config.Bool("scale_attn_weights", true)) decoder.attention_scale = 1.0f;
   decoder.scale_by_inverse_layer = config.Bool("scale_attn_by_inverse_layer_idx", false);
-  // A matter of half precision on training devices: scores are float32 here in any case.
+  // Only matters for half precision in training; Beamline's scores are always float32.
   config.Bool("reorder_and_upcast_attn", false);
   config.RequireBool("add_cross_attention", false, false);
   decoder.positions = PositionKind::kLearned;
@@ -70,8 +70,7 @@ absl::StatusOr<FamilyDescription> DescribeGpt2(const Checkpoint& checkpoint) {
   description.spec.ignored_tensors = {prefix + "h.*.attn.bias", prefix + "h.*.attn.masked_bias"};
   NameHead(checkpoint, "lm_head.weight", tied, description.spec);
 
-  // What an empty prompt stands for. transformers takes no end from the class where the files have
-  // none.
+  // Replaces an empty prompt. If the files name no end token, transformers uses none of the class.
   description.generation.bos_token_id = 50256;
   return description;
 }

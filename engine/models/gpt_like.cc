@@ -8,9 +8,10 @@
 namespace beamline {
 namespace {
 
-// `count` powers of the base of a number of heads that is a power of 2: exponents 1, 1 + step, ...
+// Appends `count` powers of the base for `num_heads` (a power of 2), with exponents 1, 1 + step,
+// ...
 void AppendSlopes(double num_heads, int32_t count, int32_t step, std::vector<float>& slopes) {
-  constexpr double kLargest = 3.0;  // of 8 heads the first slope is 1/2
+  constexpr double kLargest = 3.0;  // with 8 heads the first slope is 1/2
   const auto base = static_cast<float>(std::exp2(-std::exp2(kLargest - std::log2(num_heads))));
   for (int32_t i = 0; i < count; ++i) {
     slopes.push_back(std::pow(base, static_cast<float>(1 + i * step)));

@@ -1,5 +1,5 @@
-// GPT-2 and what has its sizes: causal pre-norm decoders whose heads share the hidden size and have
-// keys and values each. A family is a GptLike; what it has of its own it sets behind the call.
+// GPT-2 and similar causal pre-norm decoders: heads divide the hidden size, and each head has its
+// own keys and values. A family is a GptLike; it sets everything else after the call.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace beamline {
 
-// A field of config.json, and what transformers' configuration class has where it says nothing.
+// A field of config.json, and its default in transformers' configuration class.
 struct SizeField {
   std::string_view name;
   int32_t otherwise = 0;
@@ -22,22 +22,23 @@ struct GptLike {
   SizeField num_layers = {"num_hidden_layers"};
   SizeField hidden_size = {"hidden_size"};
   SizeField num_heads = {"num_attention_heads"};
-  SizeField feed_forward_size;  // otherwise 0: four times the hidden size; no name: always
+  SizeField feed_forward_size;  // default 0: four times the hidden size; no name: always the
+                                // default
   SizeField max_positions = {"max_position_embeddings"};
   int32_t vocab_size = 0;
-  std::string_view norm_epsilon;                 // no name: always 1e-5, which it is otherwise too
-  std::string_view activation_name, activation;  // no name: it stays what it is
+  std::string_view norm_epsilon;                 // no name: always 1e-5; else 1e-5 by default
+  std::string_view activation_name, activation;  // no name: unchanged
 };
 
-// Sets these of `decoder`, and the scale of scores by the size of a head.
+// Sets these fields of `decoder`, and the attention scale from the head size.
 void ReadGptLike(const GptLike& family, ConfigFields& config, StackSpec& decoder);
 
-// NAME.weight and, where there is one, NAME.bias.
+// The tensors NAME.weight and, if has_bias, NAME.bias.
 LinearNames NamedLinear(const std::string& name, bool has_bias = true);
 NormNames NamedNorm(const std::string& name);
 
-// By how much a head's scores fall with a key's distance (ALiBi, arXiv:2108.12409). Heads beyond a
-// power of 2 have every second slope of twice as many.
+// Slopes by which each head's scores decrease with a key's distance (ALiBi, arXiv:2108.12409).
+// Heads beyond a power of 2 use every second slope of twice as many heads.
 std::vector<float> AlibiSlopes(int32_t num_heads);
 
 }  // namespace beamline

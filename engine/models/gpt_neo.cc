@@ -1,5 +1,5 @@
-// GPT-Neo: GPT-2 with separate matrices, scores that are not scaled, and layers that attend within
-// a window.
+// GPT-Neo: GPT-2 with separate matrices, unscaled attention scores, and some layers with a sliding
+// window.
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -38,8 +38,8 @@ LayerNames Layers(const std::string& prefix) {
   return names;
 }
 
-// The window of each layer, 0: none. attention_types is a list of [list of "global" and "local",
-// how often it is repeated].
+// The window of each layer; 0: none. attention_types is a list of [list of "global" and "local",
+// number of repetitions].
 std::vector<int32_t> ReadWindows(const nlohmann::json& object, int32_t num_layers,
                                  ConfigFields& config) {
   const int32_t window = config.Size("window_size", 256);

@@ -1,5 +1,5 @@
-// GPT-NeoX and Pythia: a pre-norm decoder whose branches mostly are parallel, with a part of each
-// head rotated and a head's query, key and value in one matrix.
+// GPT-NeoX and Pythia: a pre-norm decoder, usually with parallel branches. Rotary positions cover a
+// part of each head. A head's query, key and value are in one matrix.
 #include <string>
 
 #include "base/status.h"

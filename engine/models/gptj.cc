@@ -1,5 +1,5 @@
-// GPT-J: a pre-norm decoder whose branches are parallel and read the same norm, with the first
-// elements of each head rotated in pairs of neighbours.
+// GPT-J: a pre-norm decoder whose branches are parallel and share one norm. Rotary positions rotate
+// adjacent pairs of the first elements of each head.
 #include <string>
 
 #include "base/status.h"

@@ -1,4 +1,4 @@
-// Llama 2 and 3, and Mistral, which attends within a window.
+// Llama 2 and 3, and Mistral, which uses a sliding window.
 #include "engine/models/llama_like.h"
 
 namespace beamline {

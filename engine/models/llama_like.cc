@@ -35,7 +35,7 @@ LayerNames Layers(const std::string& layer, const LlamaLike& family, bool attent
   return names;
 }
 
-// Sizes of heads, where null and silence differ.
+// Reads head counts and sizes; null and absent have different meanings here.
 void ReadHeads(const LlamaLike& family, ConfigFields& config, StackSpec& decoder) {
   decoder.num_heads = config.Size("num_attention_heads", family.num_heads);
   const bool as_many = config.IsNull("num_key_value_heads") || !family.num_key_value_heads;
@@ -54,7 +54,7 @@ void ReadHeads(const LlamaLike& family, ConfigFields& config, StackSpec& decoder
   }
 }
 
-// Which layers attend within a window of `size`, 0: of none.
+// Whether each layer uses a window of `size`; 0: no window.
 std::vector<bool> WindowedOnes(const LlamaLike& family, ConfigFields& config, int32_t num_layers,
                                int32_t size) {
   const bool as_configured = family.windows == WindowedLayers::kAsConfigured;
@@ -77,7 +77,8 @@ std::vector<bool> WindowedOnes(const LlamaLike& family, ConfigFields& config, in
   return windowed_ones;
 }
 
-// Sets windows, none where none is shorter than the longest sequence, and the rotary of each layer.
+// Sets the rotary kind of each layer, and the windows. No windows are set unless one is shorter
+// than the longest sequence.
 void ReadWindows(const LlamaLike& family, ConfigFields& config, StackSpec& decoder) {
   const bool used = family.windows == WindowedLayers::kAsConfigured
                         ? config.Bool("use_sliding_window", false)
@@ -159,7 +160,7 @@ absl::StatusOr<FamilyDescription> DescribeLlamaLike(const Checkpoint& checkpoint
   BEAMLINE_RETURN_IF_ERROR(config.status());
 
   description.spec.vocab_size = decoder.vocab_size;
-  // Older checkpoints store what is computed of rope_theta.
+  // Older checkpoints store frequencies computed from rope_theta.
   description.spec.ignored_tensors = {prefix + "layers.*.self_attn.rotary_emb.inv_freq"};
   NameHead(checkpoint, "lm_head.weight", tied, description.spec);
   return description;

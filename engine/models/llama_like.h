@@ -1,6 +1,5 @@
-// Llama and what is built like it: pre-norm decoders with RMSNorm, rotary positions, grouped
-// key-value heads and a gated feed-forward. A family is a LlamaLike, which says where it differs;
-// its file holds little else.
+// Llama and similar pre-norm decoders: RMSNorm, rotary positions, grouped key-value heads and a
+// gated feed-forward. A family is a LlamaLike, which says how it differs; its file has little else.
 #pragma once
 
 #include <cstdint>
@@ -16,29 +15,29 @@
 
 namespace beamline {
 
-// Which products have a bias.
+// Which projections of attention have a bias.
 enum class AttentionBiases : uint8_t {
   kNone,
-  kQueryKeyValue,  // those of queries, keys and values
-  kAsConfigured,   // by attention_bias, these and that of the output
+  kQueryKeyValue,  // queries, keys and values
+  kAsConfigured,   // attention_bias decides for these and the output
 };
 
-// Which layers attend within sliding_window.
+// Which layers use the sliding window.
 enum class WindowedLayers : uint8_t {
   kNone,
   kAll,
-  kAsConfigured,  // with use_sliding_window, by layer_types or from max_window_layers on
-  kByPattern,     // by layer_types, or all but every sliding_window_pattern-th one
+  kAsConfigured,  // with use_sliding_window: by layer_types, or layers from max_window_layers on
+  kByPattern,     // by layer_types, or all layers except every sliding_window_pattern-th
 };
 
 struct LlamaLike {
-  // Of transformers' configuration class, where config.json does not say.
+  // Defaults of transformers' configuration class for fields that config.json does not have.
   int32_t num_layers = 32;
   int32_t hidden_size = 4096;
   int32_t num_heads = 32;
   int32_t vocab_size = 32000;
   int32_t intermediate_size = 11008;
-  std::optional<int32_t> num_key_value_heads;  // none: as many as attention heads
+  std::optional<int32_t> num_key_value_heads;  // none: equal to the attention heads
   std::optional<int32_t> head_dim;             // none: hidden_size / num_attention_heads
   int32_t max_position_embeddings = 2048;
 
@@ -51,21 +50,21 @@ struct LlamaLike {
   RotaryFamily rotary;
 
   AttentionBiases attention_biases = AttentionBiases::kNone;
-  bool has_mlp_bias = false;  // by mlp_bias
+  bool has_mlp_bias = false;  // from mlp_bias
   bool has_head_norms = false;
   WindowedLayers windows = WindowedLayers::kNone;
   int32_t window_pattern = 1;
-  // Of layers within a window, which then are rotated by angles of their own (RotarySpec).
+  // Set if windowed layers use rotary angles of their own (RotarySpec).
   std::optional<RotaryFamily> local_rotary;
 };
 
-// The parts' weights below `prefix`, one behind the other.
+// Stacks the matrices of `parts` below `prefix` into one.
 LinearNames Stacked(const std::string& prefix, const std::vector<std::string>& parts,
                     bool has_bias);
-// What stands before the names of a layer's tensors: "model.layers.{}.".
+// The prefix of a layer's tensor names: "model.layers.{}.".
 std::string LayerPrefix(const Checkpoint& checkpoint);
 
-// A family that stores tensors otherwise changes the names behind this call.
+// A family that stores tensors differently changes the names after this call.
 absl::StatusOr<FamilyDescription> DescribeLlamaLike(const Checkpoint& checkpoint,
                                                     const LlamaLike& family);
 

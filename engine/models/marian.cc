@@ -1,4 +1,4 @@
-// Marian: the post-norm encoder-decoder of the opus-mt translators, with sinusoidal positions.
+// Marian: the post-norm encoder-decoder of the opus-mt models, with sinusoidal positions.
 #include <initializer_list>
 #include <string>
 
@@ -19,7 +19,7 @@ StackSpec Stack(ConfigFields& config, const std::string& side) {
   return stack;
 }
 
-// The first of `names` that the checkpoint has; the first one when it has none.
+// The first of `names` that the checkpoint has; if it has none, the first one.
 std::string FirstStored(const Checkpoint& checkpoint, std::initializer_list<std::string> names) {
   for (const std::string& name : names) {
     if (checkpoint.Contains(name)) return name;
@@ -41,13 +41,13 @@ absl::StatusOr<FamilyDescription> DescribeMarian(const Checkpoint& checkpoint) {
   StackSpec& decoder = spec.decoder.emplace(Stack(config, "decoder"));
   const bool tied = config.Bool("tie_word_embeddings", true);
   const bool shared = config.Bool("share_encoder_decoder_embeddings", true);
-  // transformers sizes a shared model by vocab_size alone.
+  // With shared embeddings, transformers uses only vocab_size.
   if (shared) decoder.vocab_size = encoder.vocab_size;
   RequireOlderFields(config, kMarian);
   BEAMLINE_RETURN_IF_ERROR(config.status());
 
   const std::string prefix = checkpoint.Contains("final_logits_bias") ? "model." : "";
-  // The sinusoids are in some checkpoints.
+  // Some checkpoints store the sinusoids.
   spec.ignored_tensors = {prefix + "*.embed_positions.weight"};
   if (shared && tied) {
     NameTables(checkpoint, prefix, tied, TableOrder::kHeadFirst, spec);
@@ -69,7 +69,7 @@ absl::StatusOr<FamilyDescription> DescribeMarian(const Checkpoint& checkpoint) {
   spec.vocab_size = decoder.vocab_size;
   if (checkpoint.Contains("final_logits_bias")) spec.head_bias = "final_logits_bias";
 
-  // transformers takes no other id from the class where the files have none.
+  // If the files name no other id, transformers uses none of the class.
   description.generation.decoder_start_token_id = 58100;
   return description;
 }

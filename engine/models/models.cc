@@ -24,18 +24,18 @@ namespace beamline {
 namespace {
 
 struct Family {
-  std::string_view model_type;  // of config.json
+  std::string_view model_type;  // in config.json
   absl::StatusOr<FamilyDescription> (*describe)(const Checkpoint& checkpoint);
-  // What config.json's architectures may name: transformers' classes whose answers these are. A
-  // class with a head of another task would be served without it.
+  // Accepted architectures of config.json: classes of transformers whose answers Beamline computes.
+  // A class with another task's head would be served without it, so it is rejected.
   std::array<std::string_view, 5> architectures;
-  // Of a decoder: the class without a head, whose hidden states are embeddings. Empty: hidden
-  // states are not served.
+  // Decoders: the class without a head, whose hidden states serve as embeddings. Empty: embeddings
+  // are not served.
   std::string_view embedder = {};
-  DecoderHeads heads = {};  // of a decoder whose classifiers are among the architectures
+  DecoderHeads heads = {};  // of decoders with classifiers in `architectures`
 };
 
-// The head of classifiers of tokens in transformers' classes that have heads of their own.
+// Classes in transformers with heads of their own use this name for token classification.
 constexpr DecoderHeads kOlderHeads = {.tokens = "classifier"};
 constexpr DecoderHeads kGemmaHeads = {.padding_id = 0};
 
@@ -208,7 +208,7 @@ absl::StatusOr<const Family*> FindFamily(const nlohmann::json& object) {
   for (const Family& family : kFamilies) {
     if (family.model_type == model_type) return &family;
   }
-  // The list stays whole in a line of an error.
+  // Shortened so that the list of families fits into the error line.
   constexpr size_t kMostBytes = 48;
   return absl::UnimplementedError(fmt::format("config.json: model_type is \"{}\"; served are {}",
                                               Shorten(model_type, kMostBytes), Listed(known)));
@@ -228,7 +228,7 @@ absl::Status CheckArchitectures(const nlohmann::json& config, const Family& fami
                                               names->dump(), Listed(served)));
 }
 
-// The family of config.json, when it is served.
+// The family of config.json, if it is served.
 absl::StatusOr<const Family*> ServedFamily(const nlohmann::json& object) {
   BEAMLINE_ASSIGN_OR_RETURN(const Family* const family, FindFamily(object));
   BEAMLINE_RETURN_IF_ERROR(CheckArchitectures(object, *family));
@@ -241,8 +241,8 @@ std::string Architecture(const nlohmann::json& config) {
   return field->front().is_string() ? field->front().get<std::string>() : "";
 }
 
-// Makes a decoder's layers those of an encoder, where the folder is one of an embedder: it has
-// sentence-transformers' modules.json, or its architecture has no head.
+// Turns a decoder into an encoder if the folder is an embedder: it has sentence-transformers'
+// modules.json, or its architecture has no head.
 absl::Status BecomeEmbedder(const Checkpoint& checkpoint, const Family& family,
                             TransformerSpec& spec) {
   if (spec.encoder.has_value() || !spec.decoder.has_value()) return absl::OkStatus();
@@ -276,9 +276,9 @@ absl::Status InFolder(const Checkpoint& checkpoint, const absl::Status& status) 
                                                                   status.message().size())));
 }
 
-// transformers 5 looks for is_causal in the file of any family, whose own code does not: true hides
-// later tokens from an encoder, anything else shows them to a decoder. What a batch's padding and
-// the kernel of attention make of it besides is not to be told, so both stop the start.
+// transformers 5 reads is_causal for every family that has no mask code of its own. true makes an
+// encoder causal; any other value makes a decoder bidirectional. How this combines with padding and
+// attention kernels is undefined, so both are errors at load.
 absl::Status CheckCausal(const Checkpoint& checkpoint, std::string_view model_type,
                          const TransformerSpec& spec) {
   constexpr std::array<std::string_view, 4> kOfOwnMasks = {"mpnet", "deberta", "deberta-v2",
@@ -328,18 +328,18 @@ absl::StatusOr<ModelDescription> Describe(const Checkpoint& checkpoint) {
   return description;
 }
 
-// Steps are made for all positions.
+// Steps are sized for all positions.
 constexpr int32_t kMostPositionsByWord = 1 << 14;
 
-// Whether nothing but what the checkpoint's file says ends the positions: only the distance of two
-// tokens counts, at any of which it is known what to add.
+// Whether the positions are limited only by a number in config.json. This holds if only the
+// distance between tokens matters, and it is defined for any distance.
 bool EndsByWordAlone(const std::optional<StackSpec>& stack) {
   return !stack.has_value() || stack->positions == PositionKind::kRelative ||
          stack->positions == PositionKind::kAlibi;
 }
 
-// Sequences are as long as the operator says: shorter than the checkpoint's positions, or longer
-// where these end by its word alone.
+// Applies the operator's limit: shorter than the checkpoint's positions, or longer if these are
+// only a number in config.json.
 absl::Status LimitLength(int32_t max_model_len, TransformerSpec& spec) {
   if (max_model_len == 0) return absl::OkStatus();
   int32_t longest = 0;
@@ -364,7 +364,7 @@ absl::Status LimitLength(int32_t max_model_len, TransformerSpec& spec) {
   return absl::OkStatus();
 }
 
-// No table is made of the angles of sequences that are longer than any may be.
+// Drops the angles for lengths that no sequence can reach, so that no table is built for them.
 void DropUnusedAngles(TransformerSpec& spec) {
   for (std::optional<StackSpec>* stack : {&spec.encoder, &spec.decoder}) {
     if (!stack->has_value()) continue;

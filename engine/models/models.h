@@ -1,4 +1,4 @@
-// From a checkpoint to everything that serving needs to know of it. models.cc lists the families.
+// Reads from a checkpoint everything that serving needs to know. models.cc lists the families.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -14,10 +14,10 @@
 
 namespace beamline {
 
-// generation_config.json, with config.json's values where transformers falls back to them.
+// Values of generation_config.json, or of config.json where transformers falls back to it.
 struct GenerationDefaults {
   int32_t decoder_start_token_id = -1;  // encoder-decoder models
-  int32_t bos_token_id = -1;            // what an empty prompt stands for; -1: none
+  int32_t bos_token_id = -1;            // replaces an empty prompt; -1: none
   TokenIds eos_token_ids;
   int32_t pad_token_id = -1;
   std::optional<int32_t> forced_bos_token_id;
@@ -31,39 +31,39 @@ struct GenerationDefaults {
   std::optional<float> temperature, top_p, min_p, typical_p, length_penalty, repetition_penalty;
   std::optional<int32_t> top_k, no_repeat_ngram_size;
   std::optional<EarlyStopping> early_stopping;
-  // Beam search: scores are log-softmaxed once more after the logits processors.
+  // Beam search: apply log-softmax again after the logits processors.
   bool renormalize_logits = false;
-  // The lengths count the prompt (of the decoder: its start token).
+  // max_length and min_length include the prompt (encoder-decoder: the decoder start token).
   std::optional<int32_t> max_new_tokens, max_length;
   std::optional<int32_t> min_new_tokens, min_length;
 };
 
-// sentence-transformers' modules.json, pooling config and prompts; the defaults without them.
+// From sentence-transformers' modules.json, pooling config and prompts; without them, the defaults.
 struct EncodingDefaults {
-  // Elements of a text's vector, before its truncation.
+  // Elements of a text's vector, before truncation to `dimensions`.
   int32_t vector_size(int32_t hidden_size) const {
     return dense.empty() ? hidden_size : dense.back().out_size;
   }
 
   Pooling pooling = Pooling::kMean;
-  std::vector<DenseSpec> dense;  // behind the pooling, in turn
-  bool normalize = false;        // behind these
-  int32_t dimensions = 0;        // truncate_dim: of a vector, behind the modules; 0: all
+  std::vector<DenseSpec> dense;  // after pooling, in order
+  bool normalize = false;        // after the dense layers
+  int32_t dimensions = 0;        // truncate_dim: elements kept after the modules; 0: all
   int32_t max_input_tokens = 0;  // max_seq_length; 0: the tokenizer's model_max_length
-  bool lower_case = false;       // texts are lowercased before anything else
+  bool lower_case = false;       // lowercase texts before anything else
   std::vector<std::pair<std::string, std::string>> prompts;  // name, text put before the input
   std::string default_prompt_name;                           // empty: none
 };
 
-// What config.json says of a classifier's classes.
+// A classifier's classes, from config.json.
 struct ClassifyDefaults {
-  std::vector<std::string> labels;  // id2label, of each class
-  // Of texts what transformers' pipeline of text classification applies to the logits, by
-  // problem_type and the number of classes.
+  std::vector<std::string> labels;  // id2label, one per class
+  // Text classification: the function that transformers' pipeline applies to the logits; it depends
+  // on problem_type and the number of classes.
   ScoreFunction function = ScoreFunction::kNone;
-  // What sentence-transformers' CrossEncoder applies.
+  // The function that sentence-transformers' CrossEncoder applies.
   ScoreFunction rank_function = ScoreFunction::kNone;
-  // Of a decoder, whose class is read at the last token of another id; -1: at the last one.
+  // Decoders: the class is read at the last token with another id; -1: at the last token.
   int32_t padding_id = -1;
 };
 
@@ -71,17 +71,17 @@ struct ModelDescription {
   TransformerSpec spec;
   GenerationDefaults generation;
   EncodingDefaults encoding;
-  ClassifyDefaults classifying;  // where the spec has a classifier
+  ClassifyDefaults classifying;  // if the spec has a classifier
 };
 
-// Whether config.json names a family and an architecture of it that Beamline computes. Errors begin
-// with "config.json: ", and list what is served.
+// Checks that config.json names a served family and architecture. Errors start with "config.json: "
+// and list what is served.
 absl::Status CheckFamily(const nlohmann::json& config);
 
-// INVALID_ARGUMENT naming config.json's field and value where a family does not know them;
-// UNIMPLEMENTED listing the families for an unknown model_type. With `max_model_len`, 2 up to the
-// checkpoint's positions, no sequence is longer; INVALID_ARGUMENT naming it when it is out of
-// range.
+// INVALID_ARGUMENT names the field and value of config.json that a family does not support.
+// UNIMPLEMENTED for an unknown model_type lists the families. `max_model_len` limits the length of
+// sequences; 0: no limit. INVALID_ARGUMENT names it if it is out of range (2 up to the checkpoint's
+// positions; models with relative positions accept more).
 absl::StatusOr<ModelDescription> DescribeModel(const Checkpoint& checkpoint,
                                                int32_t max_model_len = 0);
 

@@ -1,5 +1,5 @@
 // ModernBERT: a pre-norm encoder with rotary positions, gated feed-forwards and, in most layers, a
-// window on both sides of a query. The head of pretraining is left out.
+// window on both sides of a query. The pretraining head is ignored.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -38,13 +38,13 @@ LayerNames Layers(const std::string& prefix, ConfigFields& config, bool norm_bia
   return names;
 }
 
-// Windows and angles of each layer: by layer_types, else by global_attn_every_n_layers.
+// Sets window and angles of each layer: from layer_types, else from global_attn_every_n_layers.
 void ReadLayerTypes(ConfigFields& config, StackSpec& encoder) {
   std::vector<std::string> types = LayerTypes(config, encoder.num_layers);
   const int32_t every = config.Size("global_attn_every_n_layers", 3);
-  // local_attention counts the keys on both sides, of which there are as many.
+  // local_attention counts the keys on both sides, half of them on each.
   const int32_t both = config.Size("local_attention", 128);
-  // The keys on one side, whatever local_attention says.
+  // sliding_window counts the keys on one side, and overrides local_attention.
   if (config.IsNull("sliding_window")) config.Fault("sliding_window", "a number is expected");
   const int32_t window = 1 + config.Count("sliding_window", both / 2);
   bool is_shorter = false;
@@ -110,7 +110,7 @@ absl::StatusOr<FamilyDescription> DescribeModernBert(const Checkpoint& checkpoin
   encoder.gated = true;
   encoder.attention_scale = 1.0f / std::sqrt(static_cast<float>(encoder.head_dim));
   encoder.placement = NormPlacement::kPre;
-  encoder.first_is_normed = false;  // the embeddings' norm is right before it
+  encoder.first_is_normed = false;  // the norm of the embeddings is directly before it
   encoder.norm_epsilon = config.Epsilon("norm_eps", 1e-5f);
   encoder.activation = config.ActivationFunction("hidden_activation", "gelu");
   encoder.positions = PositionKind::kRotary;

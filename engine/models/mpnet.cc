@@ -1,5 +1,5 @@
-// MPNet: BERT's layers without token types, with RoBERTa's positions and, besides, T5's biases of
-// scores by distance. The head of pretraining is left out.
+// MPNet: BERT's layers without token types, with RoBERTa's positions and T5's relative attention
+// biases. The pretraining head is ignored.
 #include <cmath>
 #include <string>
 
@@ -11,7 +11,7 @@
 namespace beamline {
 namespace {
 
-// The family's, whatever pad_token_id and relative_attention_num_buckets say.
+// Fixed for the family; pad_token_id and relative_attention_num_buckets are ignored.
 constexpr int32_t kPaddingId = 1;
 constexpr int32_t kNumBuckets = 32;
 constexpr int32_t kMaxDistance = 128;

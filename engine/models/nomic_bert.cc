@@ -1,5 +1,5 @@
-// Nomic-BERT: BERT's norms and token types around rotary positions and gated feed-forwards, without
-// biases. The head of pretraining is left out.
+// Nomic-BERT: BERT's norms and token types with rotary positions and gated feed-forwards, without
+// biases. The pretraining head is ignored.
 #include <cmath>
 #include <string>
 
@@ -25,7 +25,7 @@ LayerNames Layers(const std::string& prefix) {
   return names;
 }
 
-// Fields of the files of before transformers 5, whose class has one value for each.
+// Checks fields of files before transformers 5, whose class supports one value for each.
 void CheckOlderFields(ConfigFields& config) {
   config.RequireString("activation_function", "swiglu", "swiglu");
   for (const char* field : {"prenorm", "parallel_block", "use_rms_norm", "qkv_proj_bias",

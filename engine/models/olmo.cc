@@ -1,5 +1,5 @@
-// OLMo: Llama with norms that have no parameters, and queries, keys and values that may be clipped.
-// OLMo 2: Llama with norms behind its branches instead of before them, and of all queries and all
+// OLMo: Llama with norms without parameters, and optionally clipped queries, keys and values. OLMo
+// 2: Llama with norms after its branches instead of before, and norms over all queries and all
 // keys.
 #include <string>
 
@@ -12,7 +12,7 @@ namespace {
 constexpr LlamaLike kOlmo = {
     .vocab_size = 50304, .norm_epsilon = 1e-5f, .attention_biases = AttentionBiases::kAsConfigured};
 
-// What transformers' configuration class has.
+// Ids of transformers' configuration class.
 void SetIds(FamilyDescription& description) {
   description.generation.eos_token_ids = {50279};
   description.generation.pad_token_id = 1;
@@ -30,7 +30,7 @@ absl::StatusOr<FamilyDescription> DescribeOlmo(const Checkpoint& checkpoint) {
   BEAMLINE_ASSIGN_OR_RETURN(FamilyDescription description, DescribeLlamaLike(checkpoint, kOlmo));
   StackSpec& decoder = *description.spec.decoder;
   decoder.norm = NormKind::kLayerNorm;
-  decoder.norm_epsilon = 1e-5f;  // always
+  decoder.norm_epsilon = 1e-5f;  // fixed for the family
   decoder.head_clip = clip;
   for (NormNames* norm :
        {&decoder.layers.attention_norm, &decoder.layers.feed_forward_norm, &decoder.final_norm}) {

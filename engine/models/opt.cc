@@ -50,7 +50,7 @@ absl::StatusOr<FamilyDescription> DescribeOpt(const Checkpoint& checkpoint) {
   const bool has_final_norm = pre_norm && !config.Bool("_remove_final_layer_norm", false);
   config.RequireBool("layer_norm_elementwise_affine", true, true);
   decoder.positions = PositionKind::kLearned;
-  decoder.position_offset = 2;  // rows that nobody reads
+  decoder.position_offset = 2;  // the first rows are unused
   const bool has_bias = config.Bool("enable_bias", true);
   const bool tied = config.Bool("tie_word_embeddings", true);
   BEAMLINE_RETURN_IF_ERROR(config.status());

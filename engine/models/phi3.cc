@@ -1,5 +1,5 @@
-// Phi-3 and what is stored like it: Llama with queries, keys and values in one matrix, and the gate
-// and the up projection in another.
+// Phi-3 and models stored like it: Llama with queries, keys and values in one matrix, and the gate
+// and up projections in another.
 #include <string_view>
 
 #include "base/status.h"

@@ -1,4 +1,4 @@
-// Qwen 2 and 2.5, with biases of queries, keys and values; Qwen 3, with norms of heads.
+// Qwen 2 and 2.5 (biases of queries, keys and values); Qwen 3 (norms of heads).
 #include "engine/models/llama_like.h"
 
 namespace beamline {

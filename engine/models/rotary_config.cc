@@ -15,18 +15,18 @@
 namespace beamline {
 namespace {
 
-// Of the table of cosines and sines: 1,048,576 positions with heads of 256.
+// Maximum size of the cosine and sine table: 1,048,576 positions with a head size of 256.
 constexpr int64_t kMostTableElements = int64_t{1} << 28;
 
-// What the types read. Every number is of the object that describes them.
+// Input of the rope types. Numbers come from the object that describes the type.
 struct RotaryParameters {
   double theta = 0;
-  int32_t rotary_dim = 0;         // elements of a head that are rotated
+  int32_t rotary_dim = 0;         // rotated elements of a head
   int32_t max_positions = 0;      // max_position_embeddings
-  double original_positions = 0;  // the same before the model's context was extended
+  double original_positions = 0;  // before the model's context was extended
 };
 
-// theta ^ (2 i / rotary_dim) of pair i, as float32.
+// theta ^ (2 i / rotary_dim) for pair i, as float32.
 std::vector<float> Periods(const RotaryParameters& p) {
   std::vector<float> periods(p.rotary_dim / 2);
   for (size_t i = 0; i < periods.size(); ++i) {
@@ -41,7 +41,7 @@ std::vector<float> DefaultFrequencies(const RotaryParameters& p) {
   return RotaryFrequencies(p.theta, p.rotary_dim);
 }
 
-// A parameter that must be positive.
+// Reads a parameter that must be positive.
 double Positive(ConfigFields& rope, std::string_view name, std::optional<double> fallback = {}) {
   const std::optional<double> value = rope.OptionalDouble(name);
   if (value.has_value() ? *value <= 0 : !fallback.has_value()) {
@@ -57,7 +57,7 @@ RotarySpec ReadLinear(ConfigFields& rope, const RotaryParameters& p) {
   return rotary;
 }
 
-// Long waves are slowed by the factor, short ones stay, those between are blended.
+// Long wavelengths are divided by the factor, short ones stay, those between are interpolated.
 RotarySpec ReadLlama3(ConfigFields& rope, const RotaryParameters& p) {
   const double factor = Positive(rope, "factor");
   const double low = Positive(rope, "low_freq_factor");
@@ -80,12 +80,12 @@ RotarySpec ReadLlama3(ConfigFields& rope, const RotaryParameters& p) {
   return rotary;
 }
 
-// How much longer contexts sharpen attention: arXiv:2309.00071, section 3.4.
+// Attention scale for an extended context: arXiv:2309.00071, section 3.4.
 double YarnScale(double factor, double weight) {
   return factor <= 1 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0;
 }
 
-// 0 below `low`, 1 above `high`, and even between.
+// 0 below `low`, 1 above `high`, linear between them.
 float Ramp(size_t pair, double low, double high) {
   if (low == high) high += 0.001;
   return std::clamp(
@@ -99,9 +99,9 @@ RotarySpec ReadYarn(ConfigFields& rope, const RotaryParameters& p) {
   const double weight = rope.OptionalDouble("mscale").value_or(0);
   const double weight_all = rope.OptionalDouble("mscale_all_dim").value_or(0);
   const double fast = Positive(rope, "beta_fast", 32), slow = Positive(rope, "beta_slow", 1);
-  // Null is not silence.
+  // null differs from absent here.
   const bool truncates = !rope.IsNull("truncate") && rope.Bool("truncate", true);
-  // The pair that turns so often within the original positions.
+  // The pair that makes `turns` full turns within the original positions.
   const auto pair_of = [&](double turns) {
     return p.rotary_dim * std::log(p.original_positions / (turns * 2 * std::numbers::pi)) /
            (2 * std::log(p.theta));
@@ -132,7 +132,7 @@ RotarySpec ReadDynamic(ConfigFields& rope, const RotaryParameters& p) {
   return ReadDefault(rope, p);
 }
 
-// Of these periods, each longer by a factor of its own.
+// Multiplies each period by its own factor from the field `name`.
 std::vector<float> ReadStretched(ConfigFields& rope, const char* name,
                                  const std::vector<float>& periods) {
   const std::vector<double> factors = rope.Doubles(name);
@@ -148,8 +148,8 @@ std::vector<float> ReadStretched(ConfigFields& rope, const char* name,
   return frequencies;
 }
 
-// As default, with each pair's period longer by a factor of its own: by one for sequences within
-// the original positions, by another for those beyond.
+// As default, with a factor per pair that lengthens its period: short_factor for sequences within
+// the original positions, long_factor for longer ones.
 RotarySpec ReadLongRope(ConfigFields& rope, const RotaryParameters& p) {
   const std::vector<float> periods = Periods(p);
   RotarySpec rotary;
@@ -172,7 +172,7 @@ RotarySpec ReadLongRope(ConfigFields& rope, const RotaryParameters& p) {
 struct RotaryType {
   std::string_view name;
   RotarySpec (*read)(ConfigFields& rope, const RotaryParameters& parameters);
-  std::array<std::string_view, 9> parameters = {};  // besides those of every type
+  std::array<std::string_view, 9> parameters = {};  // in addition to those of every type
 };
 
 constexpr std::array<RotaryType, 6> kTypes = {{
@@ -192,10 +192,10 @@ constexpr std::array<RotaryType, 6> kTypes = {{
       "original_max_position_embeddings"}},
 }};
 
-// The object that describes the angles; an empty one where nothing does.
+// The object that describes the angles; empty if there is none.
 ConfigFields RopeFields(ConfigFields& config, const RotaryFamily& family) {
   const bool may_be_older = family.layer_type.empty() || family.layer_type == kFullAttention;
-  // An empty rope_scaling counts as none.
+  // An empty rope_scaling counts as absent.
   if (may_be_older && config.Has("rope_scaling") && !config.IsEmptyObject("rope_scaling")) {
     return config.Nested("rope_scaling");
   }
@@ -207,7 +207,7 @@ ConfigFields RopeFields(ConfigFields& config, const RotaryFamily& family) {
   return of_type;
 }
 
-// Elements of a head that are rotated, the first ones.
+// Number of rotated elements of a head (the first ones).
 int32_t ReadRotaryDim(ConfigFields& config, ConfigFields& rope, int32_t head_dim,
                       const RotaryFamily& family) {
   constexpr const char* kFactor = "partial_rotary_factor";

@@ -15,7 +15,7 @@ bool SameValues(const Checkpoint& checkpoint, const std::string& left, const std
          std::memcmp(a->data, b->data, a->size) == 0;
 }
 
-// `name` where the checkpoint stores values there that are not those of `shared`.
+// Returns `name` if the checkpoint stores it with values that differ from `shared`.
 const std::string& OwnOrShared(const Checkpoint& checkpoint, const std::string& name,
                                const std::string& shared) {
   const bool own = checkpoint.Contains(name) && !SameValues(checkpoint, name, shared);

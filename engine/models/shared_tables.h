@@ -1,4 +1,4 @@
-// The token tables and the head of models with a decoder, which most checkpoints store once.
+// Token embedding matrices and LM head of models with a decoder; most checkpoints store one copy.
 #pragma once
 
 #include <string>
@@ -8,19 +8,20 @@
 
 namespace beamline {
 
-// What counts where tied tensors are stored more than once, as in transformers 5: a tensor whose
-// values differ from those that it is tied to is one of its own, and a copy is ignored.
+// If tied tensors are stored more than once, transformers 5 decides by values. A tensor that
+// differs from the one it is tied to is used; an equal copy is ignored.
 
-// Names the head of a decoder whose token table is known. `head`: its tensor's name; `tied`: to
-// that table.
+// Sets the head's tensor of a decoder whose token embedding matrix is known. `head`: its tensor
+// name; `tied`: whether it is tied to that matrix.
 void NameHead(const Checkpoint& checkpoint, const std::string& head, bool tied,
               TransformerSpec& spec);
 
-// In which order transformers looks for the table that all are tied to, where "shared" is missing.
+// The order in which transformers looks for the shared matrix if "shared" is missing.
 enum class TableOrder { kHeadFirst, kHeadLast };
 
-// Names the tables of both stacks and the head of an encoder-decoder, which are tied to
-// "shared.weight"; `tied`: the head too. `prefix` is the one of the names but the head's.
+// Sets the token embedding matrices of both stacks and the head of an encoder-decoder; they are
+// tied to "shared.weight". `tied`: whether the head is tied, too. `prefix` applies to all names
+// except the head's.
 void NameTables(const Checkpoint& checkpoint, const std::string& prefix, bool tied,
                 TableOrder order, TransformerSpec& spec);
 

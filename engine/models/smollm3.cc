@@ -1,4 +1,4 @@
-// SmolLM3: Llama with layers that rotate nothing.
+// SmolLM3: Llama where some layers have no rotary positions.
 #include <algorithm>
 
 #include "base/status.h"

@@ -1,5 +1,5 @@
-// T5 and mT5 (Flan-T5 too): a pre-norm encoder-decoder without biases, RMSNorm, scores that are not
-// scaled, and positions that are biases of the scores.
+// T5 and mT5 (also Flan-T5): a pre-norm encoder-decoder without biases, with RMSNorm, unscaled
+// attention scores and relative position biases.
 #include <cmath>
 #include <initializer_list>
 #include <string>
@@ -13,22 +13,21 @@
 namespace beamline {
 namespace {
 
-// Nothing in the checkpoint bounds positions, and steps are made for all of them. T5's files say
-// 512.
+// The checkpoint does not bound positions, but steps are sized for all of them. T5's files say 512.
 constexpr int32_t kMaxPositions = 1 << 14;
 constexpr int32_t kMaxDistance = 1 << 14;
-// Half of an encoder's buckets are for one direction, and half of these for exact distances.
+// Half of an encoder's buckets are for each direction, and half of these for exact distances.
 constexpr int32_t kLeastBuckets = 4;
 constexpr int32_t kMostBuckets = 1 << 10;
 
-// Where the two families' classes differ.
+// Differences between the two families' classes.
 struct T5Like {
   int32_t vocab_size = 32128;
   int32_t feed_forward_size = 2048;
   int32_t num_layers = 6;
   int32_t num_heads = 8;
   const char* feed_forward = "relu";
-  // Of what the head reads, unless the file says otherwise.
+  // Whether the head's input is scaled, unless the file decides.
   bool scales_head_input = true;
 };
 
@@ -67,8 +66,8 @@ LayerNames Layers(const std::string& side, bool is_decoder, bool gated) {
   return names;
 }
 
-// feed_forward_proj: an activation function, behind "gated-" of a gate; dense_act_fn and
-// is_gated_act, where the file has them, go before it.
+// Reads feed_forward_proj: an activation function, with the prefix "gated-" for a gate.
+// dense_act_fn and is_gated_act take precedence if the file has them.
 void ReadFeedForward(const T5Like& family, ConfigFields& config, StackSpec& stack) {
   const std::string value = config.String("feed_forward_proj", family.feed_forward);
   if (value == "relu" || value == "gated-relu") {
@@ -134,13 +133,13 @@ absl::StatusOr<FamilyDescription> Describe(const Checkpoint& checkpoint, const T
   config.RequireBool("is_decoder", false, false);
   StackSpec& encoder = spec.encoder.emplace(Stack(family, config, /*is_decoder=*/false));
   StackSpec& decoder = spec.decoder.emplace(Stack(family, config, /*is_decoder=*/true));
-  // Files of before transformers 5 say it by tie_word_embeddings alone. Null is not silence.
+  // Files before transformers 5 only have tie_word_embeddings. null differs from absent here.
   const bool scales =
       !config.IsNull("scale_decoder_outputs") &&
       config.Bool("scale_decoder_outputs", config.Bool("tie_word_embeddings", true));
   BEAMLINE_RETURN_IF_ERROR(config.status());
 
-  // The class ties whatever the file says, which says so by whether it stores a head.
+  // The class always ties the embeddings; a stored head with other values decides otherwise.
   NameTables(checkpoint, "", /*tied=*/true, TableOrder::kHeadLast, spec);
   CheckTableRows(checkpoint, encoder.token_table, "vocab_size", encoder.vocab_size, config);
   BEAMLINE_RETURN_IF_ERROR(config.status());
@@ -155,7 +154,7 @@ absl::StatusOr<FamilyDescription> Describe(const Checkpoint& checkpoint, const T
   }
   spec.vocab_size = decoder.vocab_size;
   spec.exceeds_float16 = true;
-  // Older checkpoints have what cross attention does not read.
+  // Older checkpoints store this unused tensor of cross attention.
   spec.ignored_tensors.push_back(
       "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight");
   return description;

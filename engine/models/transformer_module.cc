@@ -13,7 +13,7 @@
 namespace beamline {
 namespace {
 
-// The first of these that is there and not empty counts.
+// The first of these that exists and is not empty is used.
 constexpr const char* kFiles[] = {
     "sentence_bert_config.json",       "sentence_roberta_config.json",
     "sentence_distilbert_config.json", "sentence_camembert_config.json",
@@ -21,13 +21,13 @@ constexpr const char* kFiles[] = {
     "sentence_xlnet_config.json",
 };
 
-// The settings handed on to transformers, under their names before and since version 5.
+// Settings passed on to transformers, by their names before and since version 5.
 constexpr std::pair<const char*, const char*> kModelArguments = {"model_args", "model_kwargs"};
 constexpr std::pair<const char*, const char*> kConfigArguments = {"config_args", "config_kwargs"};
 constexpr std::pair<const char*, const char*> kTokenizerArguments = {"tokenizer_args",
                                                                      "processor_kwargs"};
 
-// An object in a field that may be absent; empty with a fault.
+// An object in a field that may be absent; empty after a fault.
 nlohmann::json ObjectField(const nlohmann::json& object, const char* name, ConfigFields& fields) {
   if (!fields.Has(name)) return nlohmann::json::object();
   if (object[name].is_object()) return object[name];
@@ -35,7 +35,7 @@ nlohmann::json ObjectField(const nlohmann::json& object, const char* name, Confi
   return nlohmann::json::object();
 }
 
-// sentence-transformers cuts texts at their ends unless it is told otherwise.
+// sentence-transformers truncates texts at the end by default.
 void RequireTruncation(const nlohmann::json& arguments, ConfigFields& fields) {
   if (!fields.Has("truncation")) return;
   const nlohmann::json& value = arguments["truncation"];
@@ -72,8 +72,8 @@ class TransformerModuleReader {
   }
 
  private:
-  // Arguments for transformers other than `known` are faults; the tokenizer's may hold the longest
-  // input, before max_seq_length.
+  // Arguments for transformers other than `known` are faults. Those of the tokenizer may set the
+  // longest input, with lower precedence than max_seq_length.
   absl::Status ReadArguments(std::pair<const char*, const char*> names,
                              std::initializer_list<std::string_view> known) {
     const char* name = fields_.Has(names.first) ? names.first : names.second;
@@ -85,7 +85,7 @@ class TransformerModuleReader {
     return nested.status();
   }
 
-  // What is computed of a text: its task's output, not a chat template's or another output.
+  // Only the task's output of a text is supported: no chat template and no other output.
   absl::Status ReadModalities() {
     if (!fields_.Has("modality_config")) return absl::OkStatus();
     const nlohmann::json modalities = ObjectField(object_, "modality_config", fields_);
@@ -98,13 +98,13 @@ class TransformerModuleReader {
     return fields_.status();
   }
 
-  // How the tokenizer is called. Padding does not count: nothing is padded.
+  // Reads how the tokenizer is called. Padding is ignored, because Beamline does not pad.
   absl::Status ReadProcessing() {
     const nlohmann::json modalities = ObjectField(object_, "processing_kwargs", fields_);
     BEAMLINE_RETURN_IF_ERROR(fields_.status());
     ConfigFields groups(modalities, fmt::format("{}: processing_kwargs", file_));
     groups.RequireKnown({"text", "common", "image", "audio", "video"});
-    for (const char* group : {"text", "common"}) {  // the later one counts
+    for (const char* group : {"text", "common"}) {  // the later one wins
       const nlohmann::json arguments = ObjectField(modalities, group, groups);
       BEAMLINE_RETURN_IF_ERROR(groups.status());
       ConfigFields nested(arguments, fmt::format("{}: processing_kwargs: {}", file_, group));

@@ -1,4 +1,4 @@
-// The settings of sentence-transformers' Transformer module: sentence_bert_config.json.
+// Reads sentence_bert_config.json, the settings of sentence-transformers' Transformer module.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,11 +11,11 @@
 
 namespace beamline {
 
-// The object in `file` of the folder; empty when there is no such file.
+// The JSON object in `file` of the folder; empty if there is no such file.
 absl::StatusOr<nlohmann::json> ReadOptionalObject(const Checkpoint& checkpoint,
                                                   std::string_view file);
 
-// What the module is to compute, by the file's names for it.
+// The task of the module, with the names that the file uses.
 struct ModuleTask {
   const char* name;
   const char* output;        // of the module
@@ -26,8 +26,8 @@ inline constexpr ModuleTask kFeatureExtraction = {"feature-extraction", "token_e
 inline constexpr ModuleTask kSequenceClassification = {"sequence-classification", "scores",
                                                        "logits"};
 
-// The longest input, and whether texts are lowercased. Settings that change what the module
-// computes in another way are errors.
+// Reads the longest input and lowercasing. Settings that change the module's output in another way
+// are errors.
 absl::Status ReadTransformerModule(const Checkpoint& checkpoint, const ModuleTask& task,
                                    EncodingDefaults& defaults);
 
