@@ -1,4 +1,4 @@
-// The head of a classifier: class scores of the pooled vectors of texts, or of those of tokens.
+// The head of a classifier: class scores from the pooled vectors of texts, or from token vectors.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace beamline {
 // the scores have to go anyway, costs less than casting it there would.
 class ClassifierHead final : public RowHead {
  public:
-  // Reads and packs the tensors of `spec`. Errors name the tensor. `host` is of a CPU.
+  // Reads and packs the tensors of `spec`. Errors name the tensor. `host` is a CPU backend.
   static absl::StatusOr<std::unique_ptr<ClassifierHead>> Create(const ClassifierSpec& spec,
                                                                 int32_t hidden_size,
                                                                 const Checkpoint& checkpoint,
@@ -36,7 +36,7 @@ class ClassifierHead final : public RowHead {
   int64_t weight_bytes() const { return weights_.bytes; }
 
  private:
-  // Of one call of the operators: what the buffers hold.
+  // Rows per call of the operators; the buffers have this size.
   static constexpr int32_t kMostRows = 64;
 
   ClassifierHead(const ClassifierSpec& spec, int32_t hidden_size, std::unique_ptr<Backend> host)
@@ -47,8 +47,8 @@ class ClassifierHead final : public RowHead {
   const std::unique_ptr<Backend> host_;  // declared first, destroyed last
   const ClassifierSpec spec_;
   const int32_t hidden_size_;
-  TransformerWeights weights_;    // the owner of what the layers refer to
-  LinearWeights dense_, output_;  // the first without a weight where the spec has none
+  TransformerWeights weights_;    // owns the memory of the layers below
+  LinearWeights dense_, output_;  // dense_ has no weight if the spec has none
   NormWeights norm_;
   std::vector<std::unique_ptr<Buffer>> buffers_;
   Tensor input_, inner_, logits_;  // [kMostRows, ...]

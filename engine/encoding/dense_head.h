@@ -1,4 +1,4 @@
-// The Dense modules of a sentence-transformers folder, behind the pooled vector of a text.
+// The Dense modules of sentence-transformers, applied to a text's pooled vector.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ namespace beamline {
 // Computes in float32 on a CPU's backend, as ClassifierHead does and for its reasons.
 class DenseHead final : public RowHead {
  public:
-  // Reads and packs the weights of `modules`, at least one, from their folders below `folder`.
-  // Errors name the folder and the tensor. `host` is of a CPU.
+  // Reads and packs the weights of `modules` (at least one) from their folders below `folder`.
+  // Errors name the folder and the tensor. `host` is a CPU backend.
   static absl::StatusOr<std::unique_ptr<DenseHead>> Create(const std::vector<DenseSpec>& modules,
                                                            const CheckpointPath& folder,
                                                            std::unique_ptr<Backend> host);
@@ -35,7 +35,7 @@ class DenseHead final : public RowHead {
   int64_t weight_bytes() const { return weights_.bytes; }
 
  private:
-  // Of one call of the operators: what the buffers hold.
+  // Rows per call of the operators; the buffers have this size.
   static constexpr int32_t kMostRows = 64;
 
   struct Module {
@@ -49,7 +49,7 @@ class DenseHead final : public RowHead {
   absl::StatusOr<Tensor> Rows(int32_t columns);
 
   const std::unique_ptr<Backend> host_;  // declared first, destroyed last
-  TransformerWeights weights_;           // the owner of what the modules refer to
+  TransformerWeights weights_;           // owns the memory of the modules
   std::vector<Module> modules_;
   std::vector<std::unique_ptr<Buffer>> buffers_;
   Tensor input_;  // [kMostRows, in_size of the first]

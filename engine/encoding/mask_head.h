@@ -1,5 +1,4 @@
-// The head of a masked language model: how likely each token of the vocabulary is in place of a
-// masked one.
+// The MLM head: how likely each token of the vocabulary is at a masked position.
 #pragma once
 
 #include <cstddef>
@@ -21,24 +20,24 @@
 
 namespace beamline {
 
-// Computes in float32 on a CPU's backend, as ClassifierHead does and for its reasons: of a text few
-// tokens are masked, and only their hidden states come here.
+// Computes in float32 on a CPU backend, for the same reasons as ClassifierHead: few tokens of a
+// text are masked, and only their hidden states are copied.
 class MaskHead {
  public:
-  // Reads and packs the tensors of `spec`, the head of `encoder`, whose products are in float32.
-  // Errors name the tensor. `host` is of a CPU.
+  // Reads and packs the tensors of `spec`, the head of `encoder`; its matmuls are in float32.
+  // Errors name the tensor. `host` is a CPU backend.
   static absl::StatusOr<std::unique_ptr<MaskHead>> Create(const MaskHeadSpec& spec,
                                                           const StackSpec& encoder,
                                                           const Checkpoint& checkpoint,
                                                           const ModelTypes& types,
                                                           std::unique_ptr<Backend> host);
 
-  // The matrix of a head, which is mostly the table of tokens once more.
+  // The head's matrix, usually the token embedding matrix.
   static const std::string& TableName(const MaskHeadSpec& spec) {
     return spec.output.weights.front();
   }
 
-  // Tells the logits, [vocab_size], of each of `rows`, [num_rows, hidden_size], in their order.
+  // Receives the logits, [vocab_size], of each of `rows`, [num_rows, hidden_size], in order.
   using TakeLogits = absl::FunctionRef<void(size_t row, std::span<const float> logits)>;
   absl::Status Compute(std::span<const float> rows, TakeLogits take);
 
@@ -46,7 +45,7 @@ class MaskHead {
   int64_t weight_bytes() const { return weights_.bytes; }
 
  private:
-  // Of one call of the operators: what the buffers hold.
+  // Rows per call of the operators; the buffers have this size.
   static constexpr int32_t kMostRows = 16;
 
   MaskHead(const MaskHeadSpec& spec, const StackSpec& encoder, std::unique_ptr<Backend> host)
@@ -61,7 +60,7 @@ class MaskHead {
   const std::unique_ptr<Backend> host_;  // declared first, destroyed last
   const MaskHeadSpec spec_;
   const int32_t hidden_size_, inner_size_, vocab_size_;
-  TransformerWeights weights_;  // the owner of what the layers refer to
+  TransformerWeights weights_;  // owns the memory of the layers below
   LinearWeights dense_, output_;
   NormWeights norm_;
   std::vector<std::unique_ptr<Buffer>> buffers_;

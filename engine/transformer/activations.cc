@@ -21,12 +21,12 @@ absl::StatusOr<Tensor> Allocate(std::initializer_list<int64_t> shape, DType dtyp
   return tensor;
 }
 
-// The widest of the stacks.
+// The largest widths over the stacks.
 struct Widths {
   int64_t hidden = 0, normed = 0, query = 0, key = 0, inner = 0;
 
   void Include(const StackSpec& stack) {
-    if (!stack.is_here()) return;  // another stage's
+    if (!stack.is_here()) return;  // on another stage
     hidden = std::max<int64_t>(hidden, stack.hidden_size);
     normed = std::max<int64_t>({normed, stack.hidden_size, stack.projected_size});
     query = std::max(query, int64_t{stack.num_heads} * stack.head_dim);
@@ -41,7 +41,7 @@ struct Part {
   DType dtype;
 };
 
-// What branches and experts leave beside the residual stream.
+// Buffers for branches and experts beside the residual stream.
 void AppendBranches(const StackSpec& stack, int64_t tokens, DType dtype, std::vector<Part>& parts) {
   if (!stack.is_here()) return;
   const int64_t hidden = stack.hidden_size;
@@ -98,7 +98,7 @@ std::vector<Part> PartsOf(const TransformerSpec& spec, DType activation_dtype,
     parts.push_back({&Activations::long_keys, rows, encoder.head_dim, dtype});
     parts.push_back({&Activations::long_values, rows, encoder.head_dim, dtype});
   }
-  // Of what is built as a decoder alone, which may be served as an encoder.
+  // For stacks of decoder families, which may be served as encoders.
   AppendBranches(spec.decoder.has_value() ? *spec.decoder : *spec.encoder, tokens, dtype, parts);
   if (spec.decoder.has_value() && spec.decoder->ends()) {
     const int64_t padded = RoundUp(spec.vocab_size, kLogitsPadding);
@@ -136,7 +136,7 @@ int64_t ActivationBytes(const TransformerSpec& spec, DType activation_dtype,
 absl::StatusOr<KvCache> AllocateKvCache(const StackSpec& decoder, DType cache_dtype,
                                         const StepLimits& limits, Backend& backend) {
   KvCache cache;
-  // One more for the rows that pad a recorded step.
+  // One extra block for the padding rows of a recorded step.
   const int64_t num_blocks = limits.num_blocks + (backend.Records() ? 1 : 0);
   for (int32_t layer = 0; layer < decoder.num_layers; ++layer) {
     const auto allocate = [&] {

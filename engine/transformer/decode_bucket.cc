@@ -10,13 +10,13 @@ namespace beamline {
 namespace {
 
 constexpr size_t kMostEncoderRows = 1024;
-// Tell shapes of encoder batches from those of decode steps, and padded ones from the others.
+// Flags in shape numbers: an encoder batch (not a decode step); a padded one.
 constexpr uint64_t kEncoderBit = uint64_t{1} << 63;
 constexpr uint64_t kPaddedBit = uint64_t{1} << 62;
-// Shorter padded inputs are launched as inputs of so many tokens.
+// Minimum length for which padded inputs are launched.
 constexpr int32_t kLeastLength = 32;
 
-// [rows, width] as [padded_rows, padded_width]; the new rows have `fill` throughout.
+// Pads a table of [rows, width] to [padded_rows, padded_width]; new rows contain `fill`.
 void PadTable(const std::vector<int32_t>& table, int32_t width, int32_t padded_rows,
               int32_t padded_width, int32_t fill, std::vector<int32_t>& padded) {
   padded.assign(static_cast<size_t>(padded_rows) * padded_width, fill);
@@ -34,8 +34,8 @@ int32_t LongestInput(const EncoderBatch& batch) {
   return longest;
 }
 
-// The size to which so many sequences are padded, so that the new ones hold `rows` rows of at most
-// `length` each. A sequence without rows costs next to nothing.
+// The padded number of sequences. The new ones must be able to hold `rows` rows of at most `length`
+// each. A sequence without rows costs almost nothing.
 int32_t BucketSequences(int32_t num_sequences, int32_t rows, int32_t length) {
   int32_t bucket = BucketBlocks(num_sequences);
   while (int64_t{bucket - num_sequences} * length < rows) bucket *= 2;

@@ -32,8 +32,8 @@ void Store(float value, DType dtype, std::byte* output) {
   std::memcpy(output, &bits, sizeof(bits));
 }
 
-// Whether all values are below `limit`, whatever their signs: their bits are ordered as they are.
-// Blocks without a branch, which the compiler vectorises.
+// Whether the magnitudes of all values are below `limit`; magnitudes are ordered like their bits.
+// Processes blocks without branches, so that the compiler vectorises.
 template <typename Bits>
 bool AllBelow(const Bits* values, size_t count, Bits limit) {
   constexpr size_t kBlock = 4096;
@@ -49,16 +49,16 @@ bool AllBelow(const Bits* values, size_t count, Bits limit) {
   return true;
 }
 
-// NaN and infinity are at or above this.
+// NaN and infinity have at least these bits.
 constexpr uint32_t kInfiniteFloat32 = 0x7f800000u;
 constexpr uint16_t kInfiniteFloat16 = 0x7c00, kInfiniteBFloat16 = 0x7f80;
-// 65520, and the first bfloat16 above it.
+// The bits of 65520, and of the first bfloat16 above it.
 constexpr uint32_t kBeyondFloat16 = 0x477ff000u;
 constexpr uint16_t kBFloat16BeyondFloat16 = 0x4780;
 
 bool AllBelow(const void* values, size_t count, DType dtype, uint32_t wide, uint16_t narrow) {
   BEAMLINE_CHECK(IsStoredFloat(dtype));
-  // The first to read a large tensor waits for its pages, several threads for several at a time.
+  // The first reader of a large tensor waits for page faults; several threads wait in parallel.
   constexpr size_t kPart = size_t{2} << 20;
   constexpr int kMostThreads = 8;
   std::atomic<bool> all = true;

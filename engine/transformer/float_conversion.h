@@ -1,4 +1,4 @@
-// Floating-point values of a checkpoint in another of the three stored types.
+// Checks and converts floating-point values of a checkpoint between the three stored types.
 #pragma once
 
 #include <cstddef>
@@ -14,20 +14,20 @@ bool IsStoredFloat(DType dtype);
 // Whether none of `count` values is NaN or infinity. REQUIRES: IsStoredFloat; `values` aligned.
 bool AllFinite(const void* values, size_t count, DType dtype);
 
-// Whether none of `count` values is infinite as a float16. REQUIRES: as AllFinite; all are finite.
+// Whether all of `count` values fit into float16. REQUIRES: as AllFinite; all are finite.
 bool AllFitFloat16(const void* values, size_t count, DType dtype);
 
-// Appends `count` values to `output`, rounded to nearest even. REQUIRES: IsStoredFloat of both;
-// `values` aligned to its type.
+// Appends `count` values to `output`, rounded to nearest even. REQUIRES: IsStoredFloat for both
+// types; `values` aligned to its type.
 void AppendConverted(const void* values, size_t count, DType from, DType to,
                      std::vector<std::byte>& output);
 
-// The same of values times `factor`, rounded once. It has them in float32 too, unless the factor
-// is 1.
+// The same for values times `factor`, rounded once. Unless the factor is 1, this needs a float32
+// copy of all values.
 void AppendScaled(const void* values, size_t count, DType from, float factor, DType to,
                   std::vector<std::byte>& output);
 
-// The value as `dtype` holds it. REQUIRES: IsStoredFloat.
+// The value rounded to `dtype`. REQUIRES: IsStoredFloat.
 float RoundTo(float value, DType dtype);
 
 }  // namespace beamline

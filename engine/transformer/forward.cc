@@ -1,4 +1,4 @@
-// Long because it is the whole pass, what an encoder and a decoder do with each layer.
+// Long because it is the whole pass of encoder and decoder layers.
 #include "engine/transformer/forward.h"
 
 #include <utility>
@@ -9,7 +9,7 @@
 namespace beamline {
 namespace {
 
-// The part of a planned buffer that this step uses.
+// The part of an allocated buffer that this step uses.
 Tensor View(const Tensor& buffer, int64_t num_rows, int64_t width) {
   return Tensor(buffer.data, buffer.dtype, {num_rows, width});
 }
@@ -72,7 +72,7 @@ Tensor StackForward::Decode(const DecoderInputs& inputs) const {
   for (int layer = 0; layer < spec_.num_layers; ++layer) {
     CachedSelfAttention(layer, inputs, stream);
     if (spec_.ends() && layer + 1 == spec_.num_layers && inputs.wanted != nullptr) {
-      // Every key and value is stored: from here on only the wanted rows matter.
+      // All keys and values are stored: from here on only rows with needed logits matter.
       rows = inputs.wanted_rows;
       const Tensor selected = View(activations_.selected, rows.num_rows, spec_.hidden_size);
       if (rows.num_rows == 0) return selected;
@@ -355,8 +355,8 @@ void StackForward::AddBranch(const NormWeights& norm, const NormWeights& output_
     x.normed = View(activations_.normed, num_rows, spec_.hidden_size);
   }
   auto last = branch(x);
-  // A rank's product is a term of the sum. The first one adds the residual, as it adds the bias: on
-  // the way, as one rank alone does.
+  // A rank's matmul gives one term of a sum. Only the first rank adds residual and bias, fused as
+  // with a single rank.
   const bool adds_residual = communicator_ == nullptr || communicator_->rank() == 0;
   const Tensor kept = View(activations_.branch, num_rows, spec_.hidden_size);
   if (!output_norm.gain.empty()) {
@@ -369,14 +369,14 @@ void StackForward::AddBranch(const NormWeights& norm, const NormWeights& output_
     return;
   }
   if (is_second) {
-    last.residual = stream.branch;  // every rank's own
+    last.residual = stream.branch;  // each rank's own
     stream.branch = Tensor();
   } else if (adds_residual) {
     last.residual = pre_norm || x.norm.gain.empty() ? x.rows : x.normed;
   }
   if (spec_.parallel && !is_second) {
     last.y = stream.branch = kept;
-    backend_.Run(&last);  // summed with the second branch's
+    backend_.Run(&last);  // summed with the second branch
     return;
   }
   last.y = stream.hidden;

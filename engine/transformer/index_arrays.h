@@ -1,5 +1,5 @@
-// The index arrays of a step: gathered in one host buffer and moved to the device in one transfer,
-// or read there where they are few.
+// The index arrays of a step: collected in one host buffer and copied to the device in one
+// transfer, or, if they are few, read by the device in host memory.
 #pragma once
 
 #include <cstdint>
@@ -14,35 +14,35 @@ namespace beamline {
 
 class IndexArrays {
  public:
-  // An array while it is being filled: its host values and where they will be on the device.
+  // An array being filled: its host values and its future address on the device.
   struct Array {
     std::span<int32_t> host;
     int32_t* device = nullptr;
   };
 
-  // `capacity`: values of all arrays of a step together, plus kAlignment for each array.
+  // `capacity`: total values of all arrays of a step, plus kAlignment for each array.
   static absl::StatusOr<IndexArrays> Create(size_t capacity, Backend& backend);
 
   static constexpr size_t kAlignment = 16;  // values; arrays start on cache lines
 
-  // Values of all arrays, each rounded up to kAlignment, that can be read in place.
+  // Maximum values that can be read in place, over all arrays, each rounded up to kAlignment.
   static constexpr size_t kMostInPlace = 1024;
 
-  // Starts a step; the arrays of the last one become invalid.
+  // Starts a step; arrays of the previous step become invalid.
   void Clear();
-  // The same for at most kMostInPlace values, which the device then reads in the host's memory
-  // where it can: without a transfer.
+  // The same for at most kMostInPlace values. The device reads them in host memory if it can,
+  // without a transfer.
   void ClearInPlace();
-  // REQUIRES: they fit the capacity.
+  // REQUIRES: the values fit into the capacity.
   Array Add(size_t size);
   int32_t* Add(std::span<const int32_t> values);
-  // The host's values of an array, or of its first ones, by where it is on the device.
+  // Host values of an array, or of its first `size` values, by its device address.
   std::span<const int32_t> Host(const int32_t* device, size_t size) const {
     return gathered_.subspan(static_cast<size_t>(device - placed_), size);
   }
-  // Moves all arrays since Clear to the device.
+  // Copies all arrays since Clear to the device.
   void Upload();
-  // The same, and what the device itself has chosen among them.
+  // The same, and fills in the values that the device itself has chosen.
   void Upload(const FillTokensParams& fill);
 
  private:
@@ -51,7 +51,7 @@ class IndexArrays {
 
   std::vector<int32_t> host_;
   std::unique_ptr<Buffer> device_;
-  std::unique_ptr<Buffer> visible_;  // null: nothing is read in place
+  std::unique_ptr<Buffer> visible_;  // null: arrays are not read in place
   Backend* backend_;
   std::span<int32_t> gathered_;  // of this step: where the host writes ...
   int32_t* placed_ = nullptr;    // ... and the device reads

@@ -8,10 +8,10 @@
 namespace beamline {
 namespace {
 
-// Attention computes about half as many operations in a time as products do.
+// Attention has about half the throughput of matmuls.
 constexpr double kAttentionFactor = 2.0;
 
-// Multiplications of a row in a layer's products.
+// Multiplications per row in a layer's matmuls.
 double ProductsOf(const StackSpec& stack, int32_t layer) {
   const double hidden = stack.hidden_size;
   const double query = static_cast<double>(stack.num_heads) * stack.head_dim;
@@ -51,7 +51,7 @@ LongInputCost::LongInputCost(const StackSpec& stack) {
 }
 
 double LongInputCost::OfPiece(int32_t layer, int32_t begin, int32_t count) const {
-  double keys = begin + 0.5 * count;  // that a row sees, about
+  double keys = begin + 0.5 * count;  // average number of keys per row
   if (windows_[layer] > 0) keys = std::min(keys, static_cast<double>(windows_[layer]));
   return count * (1 + keys * of_key_[layer]);
 }
@@ -142,7 +142,7 @@ void LongInput::ComputeLargest() {
 
 int32_t LongInput::PieceRows(double cost) const {
   int32_t rows = limits_.max_batch_tokens;
-  // Few sizes: a device that chooses algorithms by them meets each of them soon.
+  // Few different sizes, so that a device that selects algorithms by size sees each of them soon.
   while (rows >= 2 * kLeastRows && cost_.OfPiece(layer_, begin_, rows) > cost) rows /= 2;
   return rows;
 }

@@ -1,6 +1,6 @@
-// An input of more tokens than a step may have, of a causal encoder: computed layer by layer, and
-// in each layer piece by piece (docs/decisions/0063-long-inputs-in-pieces.md). Between two pieces
-// the transformer may compute anything else.
+// An input of a causal encoder with more tokens than a step allows. It is computed layer by layer,
+// and within a layer piece by piece (docs/decisions/0063-long-inputs-in-pieces.md). Between two
+// pieces the transformer may compute other work.
 #pragma once
 
 #include <cstdint>
@@ -17,63 +17,64 @@
 
 namespace beamline {
 
-// What pieces take, in rows of one layer's products: attention to many keys takes more than these.
+// The cost of pieces, in units of one row of one layer's matmuls; attention to many keys adds to
+// it.
 class LongInputCost {
  public:
   explicit LongInputCost(const StackSpec& stack);
 
-  // Of rows [begin, begin + count) of an input in a layer.
+  // Cost of rows [begin, begin + count) of an input in one layer.
   double OfPiece(int32_t layer, int32_t begin, int32_t count) const;
-  // A whole input, as tokens of short inputs.
+  // Cost of a whole input, in tokens of short inputs.
   double OfInput(int32_t num_tokens) const;
-  // The same in steps of max_batch_tokens tokens each; at least 1.
+  // The same in steps of max_batch_tokens tokens; at least 1.
   int64_t Steps(int32_t num_tokens, const StepLimits& limits) const;
-  // The longest input, of `least` to `most` tokens, that costs at most so many tokens of short
-  // ones, or `least`.
+  // The longest input, between `least` and `most` tokens, whose cost is at most `cost` tokens of
+  // short inputs; `least` if there is none.
   int32_t LongestWithin(double cost, int32_t least, int32_t most) const;
 
  private:
-  // What a key that a row sees takes, of what the products of the row take.
-  std::vector<double> of_key_;    // of each layer
-  std::vector<int32_t> windows_;  // of each layer; 0: all keys
+  // Cost of one key that a row attends to, relative to the row's matmuls.
+  std::vector<double> of_key_;    // per layer
+  std::vector<int32_t> windows_;  // per layer; 0: all keys
 };
 
 class LongInput {
  public:
-  // All of it outlives this object. `activations` has the long_ tensors. REQUIRES: the stack is
-  // causal and whole; limits.max_input_tokens > 0.
+  // All arguments must outlive this object. `activations` has the long_ tensors. REQUIRES: the
+  // stack is causal and whole; limits.max_input_tokens > 0.
   LongInput(const StackSpec& stack, const StackWeights& weights,
             const ActivationTensors& activations, const StepLimits& limits, StepInputs& inputs,
             Backend& backend);
   LongInput(const LongInput&) = delete;
   LongInput& operator=(const LongInput&) = delete;
 
-  // The next input, in place of the last one. REQUIRES: 1 .. max_input_tokens ids.
+  // Starts the next input and drops the previous one. REQUIRES: 1 .. max_input_tokens ids.
   void Begin(std::span<const int32_t> ids);
   struct Progress {
-    // Of the input's tokens those that are computed: as large a part as of all layers' rows.
+    // Tokens of the input, in proportion to the computed rows of all layers.
     int32_t num_tokens = 0;
-    // What the call computed, as tokens of short inputs.
+    // Cost of this call, in tokens of short inputs.
     double cost = 0;
   };
-  // Computes pieces that take about what `num_tokens` (1 .. max_batch_tokens) tokens of short
-  // inputs take, and at least one piece. The progress of two calls differs by no more than
-  // max_batch_tokens.
+  // Computes pieces that cost about `num_tokens` (1 .. max_batch_tokens) tokens of short inputs,
+  // and at least one piece. The progress of two calls differs by at most max_batch_tokens.
   Progress Advance(int32_t num_tokens);
   const LongInputCost& cost() const { return cost_; }
   bool done() const { return layer_ == stack_.num_layers; }
-  // The last hidden states, [number of ids, hidden_size], until the next Begin. REQUIRES: done().
+  // The last hidden states, [number of ids, hidden_size], valid until the next Begin. REQUIRES:
+  // done().
   Tensor hidden() const;
 
-  // For warm-up: a whole layer of the longest input, and its largest piece in every layer. Leaves
-  // an input that is done.
+  // Warm-up: computes a whole layer of the longest input, and its largest piece in every layer.
+  // Afterwards done() is true.
   void ComputeLargest();
 
-  // Pieces of fewer rows gain nothing for those that wait.
+  // Smaller pieces would not help waiting requests.
   static constexpr int32_t kLeastRows = 64;
 
  private:
-  // Rows of the next pieces, of which one takes at most `cost`, or kLeastRows.
+  // Rows of the next pieces: one piece costs at most `cost`, or has fewer than 2 * kLeastRows rows.
   int32_t PieceRows(double cost) const;
   void ComputePiece(int32_t layer, int32_t begin, int32_t count);
 
@@ -81,14 +82,14 @@ class LongInput {
   const StepLimits limits_;
   StepInputs& inputs_;
   const LongInputCost cost_;
-  const ActivationTensors activations_;  // the residual stream is the long one
-  const std::vector<KvLayer> layers_;    // which are one in memory
+  const ActivationTensors activations_;  // with the long residual stream
+  const std::vector<KvLayer> layers_;    // all refer to the same memory
   const StackForward forward_;
 
   std::vector<int32_t> ids_, positions_;
   int32_t layer_ = 0;  // of the next piece ...
   int32_t begin_ = 0;  // ... and its first row
-  // Norms that the last layer and this one leave to be applied.
+  // Norms that the previous layer and this one leave to be applied.
   const NormWeights* pending_ = nullptr;
   const NormWeights* next_pending_ = nullptr;
 };

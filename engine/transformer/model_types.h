@@ -1,4 +1,4 @@
-// The types of a model's numbers, of which its matrices may keep those of the checkpoint
+// The numeric types of a model. Its matrices may keep the checkpoint's types
 // (docs/decisions/0071-types-of-the-checkpoint.md).
 #pragma once
 
@@ -15,11 +15,11 @@ struct ModelTypes {
   ModelTypes(const Precision& of_model) : precision(of_model) {}  // NOLINT
 
   Precision precision;
-  // Matrices lie in memory in the type in which the checkpoint stores them. precision.weights is
-  // the type of one whose parts are stored in several types, or are scaled.
+  // Matrices keep the type in which the checkpoint stores them. precision.weights is used for a
+  // matrix whose parts have several types, or that is scaled.
   bool keeps_stored = false;
 
-  // Of a matrix with these parts.
+  // The precision of a matrix with these parts.
   Precision OfMatrix(std::span<const HostMatrix> parts) const;
 
   bool operator==(const ModelTypes&) const = default;

@@ -1,5 +1,5 @@
-// The embeddings of distances of disentangled attention: read, normed and brought to the device,
-// where the layers' products are made of them as they are loaded.
+// Distance embeddings of disentangled attention: read, normalised and copied to the device. The
+// layers multiply them by their projections while they are loaded.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@ namespace beamline {
 
 struct PositionEmbeddings {
   Tensor rows;                     // [num_rows, hidden_size] in the activation type
-  std::unique_ptr<Buffer> memory;  // owns it; null where it is not kept
+  std::unique_ptr<Buffer> memory;  // owns rows; null if it is not kept
 };
 
-// Of a rank, all of them. Without memory where the reader keeps nothing.
+// Every rank has all rows. No memory is allocated if the reader keeps nothing.
 absl::StatusOr<PositionEmbeddings> LoadPositionEmbeddings(const StackSpec& spec,
                                                           TensorReader& reader, Backend& backend);
 
-// The row of each distance key - query of sequences up to `max_length` tokens, from the negative of
-// the longest to it: as many as differ, longer ones have the row of the first or of the last.
-// Source: make_log_bucket_position of transformers' DebertaV2, in its float32 arithmetic. REQUIRES:
-// span >= 1, max_length >= 1; with buckets span >= 2 and max_distance > span / 2 + 1.
+// The row of each distance (key - query) between -(max_length - 1) and max_length - 1. Only as many
+// distances are listed as have different rows; longer ones use the first or the last row. Source:
+// make_log_bucket_position of transformers' DebertaV2, in its float32 arithmetic. REQUIRES: span >=
+// 1, max_length >= 1; with buckets span >= 2 and max_distance > span / 2 + 1.
 std::vector<int32_t> DistanceRows(const DisentangledSpec& spec, int32_t max_length);
 
 }  // namespace beamline

@@ -12,11 +12,11 @@
 namespace beamline {
 namespace {
 
-// A size that the ranks divide among them.
+// A size that is divided among the ranks.
 struct Divided {
   std::string_view stack, what;
   int32_t size = 0;
-  bool may_repeat = false;  // or is there several times
+  bool may_repeat = false;  // several ranks may have the same part
 
   bool Divides(int32_t num_ranks) const {
     return size % num_ranks == 0 || (may_repeat && num_ranks % size == 0);
@@ -34,7 +34,7 @@ std::vector<Divided> DividedOf(const TransformerSpec& spec) {
       sizes.push_back({name, "inner features of an expert", stack->experts.inner_size});
       sizes.push_back({name, "inner features of the shared expert", stack->experts.shared_size});
     }
-    // No rank has what such a norm is over.
+    // No rank has all heads, which such a norm needs.
     if (stack->norms_all_heads) sizes.push_back({name, "norm over all query heads", 1});
   };
   add("encoder", spec.encoder);
@@ -42,7 +42,7 @@ std::vector<Divided> DividedOf(const TransformerSpec& spec) {
   return sizes;
 }
 
-// The first size that so many ranks cannot divide; null: none.
+// The first size that `num_ranks` ranks cannot divide; null: none.
 const Divided* FirstUndivided(const std::vector<Divided>& sizes, int32_t num_ranks) {
   for (const Divided& divided : sizes) {
     if (!divided.Divides(num_ranks)) return &divided;

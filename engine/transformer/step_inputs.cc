@@ -13,42 +13,42 @@ namespace beamline {
 namespace {
 
 void CheckWithin(std::span<const int32_t> values, int32_t end) {
-  // The largest, of which a negative one is: without a branch on each.
+  // One maximum instead of a branch per value; as unsigned, negative values are the largest.
   uint32_t largest = 0;
   for (const int32_t value : values) largest = std::max(largest, static_cast<uint32_t>(value));
   BEAMLINE_CHECK(values.empty() || (end > 0 && largest < static_cast<uint32_t>(end)));
 }
 
-// Tokens of a text whose arrays (ids, positions and types) are read in place.
+// Maximum tokens of a text whose arrays (ids, positions and types) are read in place.
 constexpr size_t kMostInPlace = 128;
 static_assert(3 * kMostInPlace <= IndexArrays::kMostInPlace);
-// The offsets of one such text, 0 and its length, lie on the device from the beginning: by length,
-// at multiples of 16 bytes.
+// The offsets of one such text (0 and its length) are on the device from the start, for every
+// length, at multiples of 16 bytes.
 constexpr size_t kOffsetsStride = 4;
 constexpr size_t kNumOffsets = kOffsetsStride * (kMostInPlace + 1);
 
-// Of sequences with a row each beside longer ones: a kernel for many rows has tiles for each
-// sequence as for the longest one. Where there are fewer, a call of their own costs more than it
-// saves.
+// Minimum number of single-row sequences that get an attention call of their own. The kernel for
+// many rows uses as many tiles for each sequence as for the longest one. With fewer single-row
+// sequences, the extra call costs more than it saves.
 constexpr int kFewestApart = 4;
 
-// The most index values that one step takes.
+// Maximum index values of one step.
 size_t Capacity(const TransformerSpec& spec, const StepLimits& limits) {
   const size_t tokens = limits.max_batch_tokens;
   const size_t sequences = limits.max_sequences;
   size_t table_width = 0;
   for (const auto& stack : {spec.encoder, spec.decoder}) {
     if (!stack.has_value()) continue;
-    // As wide as PadDecodeStep makes it.
+    // As wide as PadDecodeStep pads it.
     const int32_t blocks = CeilDiv(stack->max_positions, limits.block_size);
     table_width += std::bit_ceil(static_cast<uint32_t>(blocks));
   }
   constexpr size_t kMostArrays = 13;
   return 4 * tokens                 // ids, positions, types, slots
-         + 3 * (sequences + 1)      // offsets of tokens, of wanted rows, behind single rows
+         + 3 * (sequences + 1)      // offsets of tokens, of rows with logits, of longer sequences
          + 2 * sequences            // context and memory lengths
          + sequences * table_width  // block and memory tables
-         + limits.max_logits_rows   // wanted rows
+         + limits.max_logits_rows   // rows with logits
          + kMostArrays * IndexArrays::kAlignment;
 }
 
@@ -76,7 +76,7 @@ EncoderInputs StepInputs::PutEncoderBatch(const EncoderBatch& batch) {
   const StackSpec& stack = *spec_->encoder;
   const size_t num_tokens = batch.token_ids.size();
   BEAMLINE_CHECK(batch.type_ids.empty() || batch.type_ids.size() == num_tokens);
-  // The arrays of one short text are read by the first operator alone.
+  // Only the first operator reads the arrays of one short text.
   const bool in_place =
       !spec_->decoder.has_value() && batch.num_sequences() == 1 && num_tokens <= kMostInPlace;
   in_place ? arrays_.ClearInPlace() : arrays_.Clear();
@@ -109,7 +109,7 @@ EncoderInputs StepInputs::PutEncoderBatch(const EncoderBatch& batch) {
   }
   if (!batch.slots.empty()) {
     BEAMLINE_CHECK(batch.slots.size() == num_tokens);
-    // The cache of a device that records has one more, of rows that pad.
+    // With CUDA graphs the cache has one extra block for padding rows.
     const int32_t num_blocks = limits_.num_blocks + (backend_->Records() ? 1 : 0);
     CheckWithin(batch.slots, num_blocks * limits_.block_size);
     inputs.slots = arrays_.Add(batch.slots);
@@ -138,8 +138,8 @@ DecoderInputs StepInputs::PutStepBatch(const StepBatch& batch, const DeviceEdits
     const bool is_padding = stack.padding_id >= 0 && batch.token_ids[i] == stack.padding_id;
     positions.host[i] = stack.position_offset + (is_padding ? -1 : batch.positions[i]);
   }
-  // What the host does not know yet counts as a token, whatever it wrote there; only a device that
-  // runs ahead has such tokens.
+  // A token that the host does not know yet is never padding, whatever the host wrote there. Only
+  // devices that run ahead have such tokens.
   for (const TokenFill& fill : edits.fills) {
     positions.host[fill.target] = stack.position_offset + batch.positions[fill.target];
   }
@@ -215,8 +215,8 @@ DecoderInputs StepInputs::PutPiece(std::span<const int32_t> ids, std::span<const
 }
 
 const int32_t* StepInputs::PutOffsets(const EncoderBatch& batch) {
-  // As a rule they are those of whole sequences of the batch that was encoded: on the device
-  // already.
+  // Usually these are whole sequences of the batch that was encoded, whose offsets are already on
+  // the device.
   const std::vector<int32_t>& known = encoder_offsets_;
   const auto first = std::lower_bound(known.begin(), known.end(), batch.offsets.front());
   if (batch.offsets.size() <= static_cast<size_t>(known.end() - first) &&
@@ -246,7 +246,7 @@ PackedRows StepInputs::PutRows(std::span<const int32_t> offsets, size_t num_toke
   rows.num_rows = static_cast<int>(num_tokens);
   rows.num_sequences = static_cast<int>(offsets.size()) - 1;
   for (int s = 0; s < rows.num_sequences; ++s) {
-    BEAMLINE_CHECK(offsets[s] <= offsets[s + 1]);  // padding may have no rows
+    BEAMLINE_CHECK(offsets[s] <= offsets[s + 1]);  // padding sequences may have no rows
     rows.max_length = std::max(rows.max_length, offsets[s + 1] - offsets[s]);
   }
   rows.offsets = in_place ? static_cast<const int32_t*>(one_text_offsets_->data()) +
@@ -293,7 +293,7 @@ void StepInputs::PutWantedRows(const StepBatch& batch, DecoderInputs& inputs) {
   CheckWithin(wanted, rows.num_rows);
   for (size_t i = 1; i < wanted.size(); ++i) BEAMLINE_CHECK(wanted[i - 1] < wanted[i]);
   inputs.wanted_rows = rows;
-  if (wanted.size() == static_cast<size_t>(rows.num_rows)) return;  // as in every decode step
+  if (wanted.size() == static_cast<size_t>(rows.num_rows)) return;  // always true in decode steps
 
   PackedRows& kept = inputs.wanted_rows;
   kept.num_rows = static_cast<int>(wanted.size());

@@ -1,4 +1,4 @@
-// Host batches, checked and put on the device as the forward pass reads them.
+// Validates batches in host memory and copies them to the device for the forward pass.
 #pragma once
 
 #include <cstdint>
@@ -16,30 +16,30 @@ namespace beamline {
 
 struct EncoderInputs {
   PackedTokens tokens;
-  const int32_t* slots = nullptr;  // [num_tokens]; null when the batch has none
+  const int32_t* slots = nullptr;  // [num_tokens]; null if the batch has none
 };
 
-// One step's index arrays at a time: each call invalidates what the last one returned, but for
-// PutOffsets of sequences that PutEncoderBatch has put there. Batches that
-// contradict themselves, the limits or the spec (ids and positions out of range) CHECK.
+// Holds one step's index arrays at a time: each call invalidates the previous result. Exception:
+// PutOffsets of sequences that are already on the device from PutEncoderBatch. CHECKs batches that
+// contradict themselves, the limits or the spec (ids and positions out of range).
 class StepInputs {
  public:
   static absl::StatusOr<StepInputs> Create(const TransformerSpec& spec, const StepLimits& limits,
                                            Backend& backend);
 
-  // What Create takes of the device.
+  // Device memory that Create allocates.
   static int64_t DeviceBytes(const TransformerSpec& spec, const StepLimits& limits);
 
   EncoderInputs PutEncoderBatch(const EncoderBatch& batch);
-  // cache: the decoder's layers, in which the blocks of reordered beams are copied.
+  // cache: the decoder's layers; blocks of reordered beams are copied in it.
   DecoderInputs PutStepBatch(const StepBatch& batch, const DeviceEdits& edits,
                              std::span<const KvLayer> cache);
   const int32_t* PutOffsets(const EncoderBatch& batch);
-  // Rows `begin` .. of an encoder's input as far as `positions`, of that many rows, reaches:
-  // position i of the input is slot i of a cache that holds it alone.
+  // A piece of an encoder's input: rows from `begin` on, one per element of `positions`. Position i
+  // of the input uses slot i of a cache that holds only this input.
   DecoderInputs PutPiece(std::span<const int32_t> ids, std::span<const int32_t> positions,
                          int32_t begin);
-  // Rows of the position table for the tokens of one input: [ids.size()].
+  // Writes the position-table row of each token of one input: [ids.size()].
   static void FillPositions(const StackSpec& stack, std::span<const int32_t> ids,
                             std::span<int32_t> positions);
 
@@ -52,12 +52,13 @@ class StepInputs {
         one_text_offsets_(std::move(one_text_offsets)),
         backend_(&backend) {}
 
-  // in_place: of one text, whose offsets are there already.
+  // in_place: a single text whose offsets are already on the device.
   PackedRows PutRows(std::span<const int32_t> offsets, size_t num_tokens, bool in_place = false);
   PagedContext PutContext(std::span<const int32_t> lengths, std::span<const int32_t> tables,
                           int32_t max_blocks, int32_t max_length, int32_t num_blocks);
   IndexArrays::Array PutTokenIds(std::span<const int32_t> ids, int32_t vocab_size);
-  // What of a step with sequences of one row and of several is attended apart.
+  // In a step with single-row and longer sequences: sets what the longer ones' attention call
+  // needs.
   void PutRest(const StepBatch& batch, DecoderInputs& inputs);
   void PutWantedRows(const StepBatch& batch, DecoderInputs& inputs);
 
@@ -66,7 +67,7 @@ class StepInputs {
   IndexArrays arrays_;
   std::unique_ptr<Buffer> one_text_offsets_;  // [kMostInPlace + 1, 4]
   Backend* backend_;
-  // Of the encoder's batch while the arrays hold it; else empty.
+  // Offsets of the encoder's batch while the arrays contain it; else empty.
   std::vector<int32_t> encoder_offsets_;
   const int32_t* device_encoder_offsets_ = nullptr;
 };

@@ -13,7 +13,7 @@ bool IsPowerOfTwo(float value) {
   return value > 0 && std::frexp(value, &exponent) == 0.5f;
 }
 
-// Of a norm with another epsilon, or of one that is not there, the stream's factor would be seen.
+// A norm with another epsilon, or a missing norm, would make the factor visible in results.
 bool NormsAloneRead(const StackSpec& stack) {
   const LayerNames& layer = stack.layers;
   return stack.placement == NormPlacement::kPre && stack.first_is_normed &&

@@ -1,4 +1,4 @@
-// Long because every way in which a tensor is stored is read here.
+// Long because it reads every way in which tensors are stored.
 #include "engine/transformer/tensor_reader.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 namespace beamline {
 namespace {
 
-// `pattern` with every * standing for any characters.
+// Each * in `pattern` matches any characters.
 bool Matches(std::string_view name, std::string_view pattern) {
   const size_t star = pattern.find('*');
   if (star == std::string_view::npos) return name == pattern;
@@ -36,14 +36,14 @@ int64_t NumElements(const std::vector<int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
-// Without leading dimensions of 1, down to `rank` dimensions.
+// Drops leading dimensions of 1, down to `rank` dimensions.
 std::vector<int64_t> DropLeadingOnes(std::vector<int64_t> shape, size_t rank) {
   while (shape.size() > rank && shape.front() == 1) shape.erase(shape.begin());
   return shape;
 }
 
-// A block of a stored matrix, in the matrix itself where its rows lie there without gaps, else
-// copied to `copies`.
+// A block of a stored matrix: refers to the matrix if its rows are contiguous there, else a copy in
+// `copies`.
 HostMatrix Block(const HostMatrix& stored, int64_t first_row, int64_t num_rows, int64_t first_col,
                  int64_t num_cols, std::deque<std::vector<std::byte>>& copies) {
   const size_t element = SizeOf(stored.dtype);
@@ -64,7 +64,7 @@ HostMatrix Block(const HostMatrix& stored, int64_t first_row, int64_t num_rows, 
   return block;
 }
 
-// The matrix times `factor`, in float32. REQUIRES: its rows lie without gaps.
+// The matrix times `factor`, in float32. REQUIRES: its rows are contiguous.
 HostMatrix Scaled(HostMatrix matrix, float factor, std::deque<std::vector<std::byte>>& copies) {
   std::vector<std::byte>& copy = copies.emplace_back();
   AppendScaled(matrix.data, matrix.rows * matrix.cols, matrix.dtype, factor, DType::kFloat32, copy);
@@ -102,7 +102,7 @@ absl::StatusOr<CheckpointTensor> TensorReader::Find(const std::string& name,
         fmt::format("{}: tensor \"{}\": shape [{}] is expected by config.json, found [{}]",
                     tensor.file, name, fmt::join(shape, ", "), fmt::join(tensor.shape, ", ")));
   }
-  // One rank looks at all of it.
+  // Only the first rank checks the values.
   if (keeps_ && shard_.rank == 0 && checked_.insert(name).second &&
       !AllFinite(tensor.data, static_cast<size_t>(NumElements(shape)), tensor.dtype)) {
     return absl::InvalidArgumentError(
@@ -142,7 +142,7 @@ absl::StatusOr<Tensor> TensorReader::Table(const std::string& name, int64_t rows
 
 absl::StatusOr<Tensor> TensorReader::UploadColumns(const void* values, DType dtype, int64_t rows,
                                                    int64_t columns, float scale) {
-  // So much of a table is on the host besides.
+  // Limits the memory for a table on the host.
   constexpr int64_t kBytesAtATime = 4 << 20;
   const int64_t begin = shard_.Begin(columns), width = shard_.Width(columns);
   const int64_t row_bytes = width * static_cast<int64_t>(SizeOf(activation_dtype_));
@@ -186,7 +186,7 @@ std::vector<TensorReader::OutputRange> TensorReader::OutputRanges(
       range.begin += shard_.Begin(size);
       range.size = shard_.Width(size);
     }
-    // What lies together stays together: all of a tensor, on a rank that has all.
+    // Merges adjacent ranges: if a rank has all parts, it reads the whole tensor.
     if (!ranges.empty() && ranges.back().tensor == range.tensor &&
         ranges.back().begin + ranges.back().size == range.begin) {
       ranges.back().size += range.size;
@@ -202,10 +202,10 @@ std::vector<TensorReader::OutputRange> TensorReader::GroupedRanges(
     std::span<const int64_t> part_sizes, const KvParts& kv) const {
   const int64_t rows = std::accumulate(part_sizes.begin(), part_sizes.end(), int64_t{0});
   std::vector<OutputRange> ranges;
-  // The ranks that have the same group divide its queries.
+  // Ranks that share a group divide its queries.
   const int64_t sharing = kv.num_heads < shard_.size ? shard_.size / kv.num_heads : 1;
   const int64_t first = shard_.KvBegin(kv.num_heads);
-  int64_t offset = 0;  // of the part in a group
+  int64_t offset = 0;  // offset of the part within a group
   for (size_t part = 0; part < part_sizes.size(); ++part) {
     const int64_t size = part_sizes[part] / kv.num_heads;
     const int64_t own = part < kv.first_part ? size / sharing : size;
@@ -255,7 +255,7 @@ absl::StatusOr<LinearWeights> TensorReader::Linear(const LinearNames& names,
   const std::vector<OutputRange> ranges =
       names.grouped ? GroupedRanges(part_sizes, kv)
                     : OutputRanges(part_sizes, names.weights.size(), split, kv);
-  // Of biases that lie apart, whatever the weights do.
+  // Separate biases are split by parts even if the weights are grouped.
   const bool has_own_biases = names.grouped && names.biases.size() > 1;
   const std::vector<int64_t> bias_sizes = part_sizes;
   const std::vector<OutputRange> bias_ranges =
@@ -299,7 +299,7 @@ absl::StatusOr<LinearWeights> TensorReader::Linear(const LinearNames& names,
     for (const CheckpointTensor& tensor : tensors) checkpoint_.Release(tensor);
   }
   if (!names.biases.empty()) {
-    // Of a sum only the first term has it.
+    // Only the first term of a sum includes the bias.
     const bool has_bias = split != LinearSplit::kIn || shard_.rank == 0;
     BEAMLINE_ASSIGN_OR_RETURN(linear.bias,
                               Vector(names.biases, has_own_biases ? bias_sizes : part_sizes,
@@ -327,7 +327,7 @@ absl::StatusOr<Tensor> TensorReader::Product(const Tensor& rows, const LinearNam
   product.bias = linear.bias;
   product.y = y;
   backend_.MatMul(product);
-  BEAMLINE_RETURN_IF_ERROR(backend_.Synchronize());  // before the matrix goes away
+  BEAMLINE_RETURN_IF_ERROR(backend_.Synchronize());  // before the matrix is freed
   weights_.bytes = bytes_before + static_cast<int64_t>(size);
   weights_.buffers.push_back(std::move(buffer));
   return y;

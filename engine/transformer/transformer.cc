@@ -72,7 +72,7 @@ class PlannedTransformer final : public Transformer {
       const Tensor memory = Memory(inputs.tokens);
       if (spec().encoder->layers_after > 0) return memory;
       decoder_->StoreMemory(memory, inputs.slots);
-      // Every layer of the decoder, on whichever stage, reads it.
+      // Every decoder layer reads it, also those on later stages.
       if (!spec().decoder->ends()) stages_->Send(memory, stages_->rank() + 1);
       return memory;
     });
@@ -121,7 +121,7 @@ class PlannedTransformer final : public Transformer {
   int64_t weight_bytes() const override { return parts_->weights.bytes; }
 
  private:
-  // `work` returns the encoder's output, which lies where every batch of this shape has it.
+  // `work` returns the encoder's output, whose address is the same for every batch of this shape.
   template <typename Work>
   Tensor RunEncoder(const EncoderBatch& batch, uint64_t shape, const Work& work) {
     if (shape == 0) return work();
@@ -131,8 +131,8 @@ class PlannedTransformer final : public Transformer {
                   {static_cast<int64_t>(batch.token_ids.size()), spec().encoder->hidden_size});
   }
 
-  // The encoder's last hidden states, or those that it leaves to the next stage. Behind the stage
-  // that ends it, they come from there.
+  // The encoder's last hidden states, or its output for the next stage. On stages after the
+  // encoder's end, they are received from the previous stage.
   Tensor Memory(const PackedTokens& tokens) const {
     if (spec().encoder->is_here()) return encoder_->Encode(tokens);
     const Tensor& hidden = parts_->activations.hidden;
@@ -147,7 +147,7 @@ class PlannedTransformer final : public Transformer {
     if (spec().decoder->ends()) Logits(wanted_, 0);
   }
 
-  // Of the last layer's output, from a row on.
+  // The logits of hidden's rows from first_row on, at most head_rows() rows.
   Tensor Logits(const Tensor& hidden, int64_t first_row) const {
     const int64_t num_rows = std::min<int64_t>(hidden.dim(0) - first_row, limits_.head_rows());
     MatMulParams head;
@@ -161,13 +161,13 @@ class PlannedTransformer final : public Transformer {
     return head.y;
   }
 
-  const std::unique_ptr<const Parts> parts_;  // on the heap: the stacks refer to it
+  const std::unique_ptr<const Parts> parts_;  // on the heap, because the stacks refer to it
   const StepLimits limits_;
   StepInputs inputs_;
-  StepBatch padded_;            // kept for its memory
-  EncoderBatch padded_inputs_;  // the same
-  Tensor
-      wanted_;  // of the last Decode that was not replayed: the wanted rows behind the last layer
+  StepBatch padded_;            // kept to reuse memory
+  EncoderBatch padded_inputs_;  // kept to reuse memory
+  Tensor wanted_;  // from the last Decode that was not replayed: rows with needed logits after the
+                   // last layer
   Backend& backend_;
   Communicator* const stages_;
   std::optional<StackForward> encoder_;

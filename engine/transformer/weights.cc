@@ -40,8 +40,8 @@ std::string IdOf(const StackSpec& spec, int32_t layer) {
   return spec.layer_ids.empty() ? std::to_string(layer) : spec.layer_ids[layer];
 }
 
-// Where a layer's share of stream_scale stands in its feed-forward: in what is linear before the
-// last product, whose input has room then, or in the last product.
+// Where a layer's feed-forward applies stream_scale: in a linear part before the last matmul, whose
+// input then has headroom, or in the last matmul itself.
 struct FeedForwardScales {
   LinearScale in, out;
 };
@@ -51,7 +51,7 @@ FeedForwardScales ScalesOf(const StackSpec& spec) {
   if (spec.gated && spec.layers.feed_forward_in.weights.size() > 1) {
     return {{spec.stream_scale, 1}, {}};  // the up projection
   }
-  // Of relu, which a positive factor passes. A bias behind it has its own.
+  // ReLU passes a positive factor through. A bias after it would need the factor itself.
   const bool passes = spec.activation == Activation::kRelu && !spec.gated &&
                       spec.layers.feed_forward_out.biases.empty();
   return passes ? FeedForwardScales{scale, {}} : FeedForwardScales{{}, scale};
@@ -110,7 +110,7 @@ absl::Status LoadFeedForward(const StackSpec& spec, const std::string& layer_id,
   return absl::OkStatus();
 }
 
-// `positions`: the embeddings of distances, [num_rows, hidden_size]; may be empty.
+// `positions`: the distance embeddings, [num_rows, hidden_size]; may be empty.
 absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t layer_index,
                                        const Tensor& positions, TensorReader& reader) {
   const std::string index = IdOf(spec, layer_index);
@@ -119,7 +119,7 @@ absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t layer_inde
   const int64_t query = int64_t{spec.num_heads} * spec.head_dim;
   const int64_t key = int64_t{spec.num_kv_heads} * spec.head_dim;
   const LinearScale to_stream = {spec.stream_scale, 0};
-  // Of queries, keys and values; of keys and values.
+  // Key-value parts of a matrix of queries, keys and values; of a matrix of keys and values.
   const KvParts behind_queries = {spec.num_kv_heads, 1}, all = {spec.num_kv_heads, 0};
   const auto linear = [&](const LinearNames& stored, std::vector<int64_t> part_sizes,
                           int64_t in_features, LinearSplit split, const KvParts& kv = {},
@@ -171,7 +171,7 @@ absl::StatusOr<LayerWeights> LoadLayer(const StackSpec& spec, int32_t layer_inde
   return layer;
 }
 
-// The biases of a rank's heads.
+// The biases of this rank's heads.
 absl::StatusOr<Tensor> LoadRelativeBias(const StackSpec& spec, TensorReader& reader) {
   const RelativeSpec& relative = spec.relative;
   BEAMLINE_ASSIGN_OR_RETURN(const std::vector<float> table,
@@ -200,7 +200,7 @@ absl::StatusOr<Rotary> LoadRotary(const RotarySpec& spec, int64_t num_rows, Tens
   return rotary;
 }
 
-// Empty where nothing is added to the embedding.
+// Empty if nothing is added to the embedding.
 absl::StatusOr<Tensor> LoadPositionTable(const StackSpec& spec, TensorReader& reader) {
   const int64_t num_positions = int64_t{spec.position_offset} + spec.max_positions;
   const auto num_rows = static_cast<int32_t>(num_positions);
@@ -225,7 +225,7 @@ absl::StatusOr<Tensor> LoadPositionTable(const StackSpec& spec, TensorReader& re
   return Tensor();
 }
 
-// What stands before the first layer.
+// Loads what comes before the first layer.
 absl::Status LoadEmbeddings(const StackSpec& spec, TensorReader& reader, StackWeights& stack) {
   const int32_t width = spec.embedding_size();
   BEAMLINE_ASSIGN_OR_RETURN(stack.token_table,
@@ -250,7 +250,7 @@ const NormNames& NormBehind(const StackSpec& spec, int32_t layer) {
                                                         : spec.layers.feed_forward_norm;
 }
 
-// Every rank has all of it.
+// Complete on every rank.
 absl::Status LoadConvolution(const StackSpec& spec, TensorReader& reader, StackWeights& stack) {
   const ConvolutionSpec& convolution = spec.convolution;
   BEAMLINE_ASSIGN_OR_RETURN(
@@ -279,7 +279,8 @@ absl::StatusOr<StackWeights> LoadStack(const StackSpec& spec, const LayerRange& 
     BEAMLINE_ASSIGN_OR_RETURN(stack.distance_rows, reader.UploadIndices(rows));
     stack.max_distance = static_cast<int32_t>(rows.size() / 2);
   }
-  std::map<std::string, std::shared_ptr<const LayerWeights>> known;  // by id; of others null
+  std::map<std::string, std::shared_ptr<const LayerWeights>> known;  // by id; null for layers that
+                                                                     // are not kept
   for (int32_t index = 0; index < spec.num_layers; ++index) {
     const bool is_own = index >= own.begin && index < own.end;
     std::shared_ptr<const LayerWeights>& layer = known[IdOf(spec, index)];
@@ -338,7 +339,7 @@ absl::StatusOr<TransformerWeights> LoadWeights(const TransformerSpec& spec, cons
   if (spec.decoder.has_value()) {
     BEAMLINE_ASSIGN_OR_RETURN(weights.decoder,
                               LoadStack(*spec.decoder, stage.decoder, reader, backend));
-    // The stage that has the last layer has the head.
+    // Only the stage with the last layer keeps the head.
     const StackSpec& decoder = *spec.decoder;
     const int32_t head_input =
         decoder.output_projection.weights.empty() ? decoder.hidden_size : decoder.projected_size;
