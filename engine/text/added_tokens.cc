@@ -79,13 +79,13 @@ absl::StatusOr<AddedTokens> AddedTokens::Make(std::vector<AddedToken> tokens,
       made.tokens_[place->second] = std::move(token);
     }
   }
-  // Special tokens first: of two with the same normalized text the first is found.
+  // Special tokens first: of two with the same normalized text, the first one is found.
   std::stable_sort(made.tokens_.begin(), made.tokens_.end(),
                    [](const AddedToken& a, const AddedToken& b) { return a.special > b.special; });
   std::vector<std::pair<std::string, int32_t>> original, normalized;
   size_t num_bytes = 0;
   for (const AddedToken& token : made.tokens_) num_bytes += token.content.size();
-  TextWork work(num_bytes);  // of all of them
+  TextWork work(num_bytes);  // for all tokens together
   for (size_t i = 0; i < made.tokens_.size(); ++i) {
     AddedToken& token = made.tokens_[i];
     token.decoded = token.content;
@@ -118,7 +118,7 @@ absl::StatusOr<AddedTokens> AddedTokens::Make(std::vector<AddedToken> tokens,
     }
     normalized.emplace_back(text.text(), static_cast<int32_t>(i));
   }
-  // Decoding without special tokens looks for what it would write among their contents.
+  // Decoding without special tokens looks up the decoded text among the tokens' contents.
   for (AddedToken& token : made.tokens_) {
     const AddedToken* written = made.Find(token.decoded);
     token.skipped = written != nullptr && written->special;
@@ -188,7 +188,7 @@ void AddedTokens::Matcher::CutPiece(const std::vector<AddedToken>& tokens, std::
         (EndsWithWordChar(text.substr(0, begin)) || StartsWithWordChar(text.substr(end)))) {
       continue;
     }
-    // What lies between here and `covered` is space that the token before took with it.
+    // The text from here to `covered` is white space that the previous token took.
     if (token.lstrip) {
       begin = covered > begin ? covered : SkipSpaceBackward(text, begin, covered);
     }

@@ -1,4 +1,4 @@
-// Tokens that are found in the text as they stand, before the model sees it.
+// Added tokens: found literally in the text, before the tokenizer's model processes it.
 #pragma once
 
 #include <array>
@@ -20,28 +20,28 @@ namespace beamline::text {
 struct AddedToken {
   std::string content;
   int32_t id = 0;
-  bool single_word = false;  // only where no word character touches it
-  bool lstrip = false;       // takes the white space on its left with it
+  bool single_word = false;  // matches only if no word character is adjacent
+  bool lstrip = false;       // also takes the white space to its left
   bool rstrip = false;
-  bool normalized = true;  // is looked for in the normalized text
+  bool normalized = true;  // searched in the normalized text
   bool special = false;
-  std::string decoded;   // what decoding writes: the content, as normalized; set by AddedTokens
-  bool skipped = false;  // by decoding without special tokens; set by AddedTokens
+  std::string decoded;   // text written by decoding: the normalized content; set by AddedTokens
+  bool skipped = false;  // left out when decoding without special tokens; set by AddedTokens
 };
 
-// The array "added_tokens". A token that `vocabulary` has must be there under the same id.
+// Reads the array "added_tokens". A token that is also in `vocabulary` must have the same id there.
 absl::StatusOr<std::vector<AddedToken>> ReadAddedTokens(const JsonNode& list,
                                                         const Vocabulary& vocabulary);
 
 // Immutable, thread safe.
 class AddedTokens {
  public:
-  // Of tokens with equal content or id the last one counts; empty ones are left out. `normalizer`
-  // may be null.
+  // If tokens have equal content or id, the last one wins; empty ones are ignored. `normalizer` may
+  // be null.
   static absl::StatusOr<AddedTokens> Make(std::vector<AddedToken> tokens,
                                           const Normalizer* normalizer);
 
-  // Cuts the tokens out that are looked for in the text before, or after, normalization.
+  // Cuts out the tokens that are searched before, or after, normalization.
   void ExtractFromOriginal(SplitText* text) const { original_.Extract(tokens_, text); }
   void ExtractFromNormalized(SplitText* text) const { normalized_.Extract(tokens_, text); }
 
@@ -53,7 +53,7 @@ class AddedTokens {
   // Finds the leftmost, then longest of a set of tokens.
   class Matcher {
    public:
-    // Pairs of the text to look for and an index into the list of tokens.
+    // Each pattern is the text to find and an index into the list of tokens.
     absl::Status Build(const std::vector<std::pair<std::string, int32_t>>& patterns);
     void Extract(const std::vector<AddedToken>& tokens, SplitText* text) const;
 

@@ -1,4 +1,4 @@
-// Text under normalization whose every byte knows which bytes of the original text it came from.
+// Text under normalization; every byte knows the bytes of the original text that it came from.
 #pragma once
 
 #include <algorithm>
@@ -22,22 +22,23 @@ struct ByteRange {
   int32_t end = 0;
 };
 
-// The bytes of `text` between begin and end, widened to whole characters. REQUIRES: begin < end.
+// Widens the bytes begin .. end of `text` to whole characters. REQUIRES: begin < end.
 inline ByteRange WholeCharacters(std::string_view text, size_t begin, size_t end) {
   while (begin > 0 && IsContinuationByte(text[begin])) --begin;
   while (end < text.size() && IsContinuationByte(text[end])) ++end;
   return {static_cast<int32_t>(begin), static_cast<int32_t>(end)};
 }
 
-// How long a text of so many bytes may become. Twice the growth of the worst Unicode normalization;
-// a tokenizer.json may ask for any ("a" by a megabyte, or by "aa" sixty times over).
+// Maximum size that a text of `bytes` bytes may reach: twice the growth of the worst Unicode
+// normalization. A tokenizer.json may request any growth ("a" by a megabyte, or by "aa" sixty times
+// in a row).
 inline size_t MaxRewrittenBytes(size_t bytes) {
   constexpr size_t kFloor = size_t{16} << 20;
   return std::min<size_t>(std::max(kFloor, 32 * bytes), std::numeric_limits<int32_t>::max());
 }
 
-// Appends text together with its origin. From the append on that `max_bytes` have no room for it
-// appends nothing and is full.
+// Appends text together with its origin. If an append exceeds `max_bytes`, it and all later ones do
+// nothing, and full() is true.
 class AlignedWriter {
  public:
   AlignedWriter(std::string* text, std::vector<ByteRange>* sources, size_t max_bytes)
@@ -55,7 +56,7 @@ class AlignedWriter {
     text_->append(text);
     sources_->resize(text_->size(), source);
   }
-  // REQUIRES: one origin for each byte of text.
+  // REQUIRES: `sources` has one origin for each byte of text.
   void Append(std::string_view text, const ByteRange* sources) {
     if (!HasRoomFor(text.size())) return;
     text_->append(text);
@@ -74,17 +75,17 @@ class AlignedWriter {
   bool full_ = false;
 };
 
-// A character of the new text in a Transform. It takes the place of one old character, and with a
-// negative change of so many more behind that; with change 1 it is new and takes no place.
+// One character of the new text in a Transform. change 0: it replaces one old character. Negative:
+// it also replaces this many of the following characters. 1: it is inserted and replaces nothing.
 struct CharChange {
   char32_t c = 0;
   int32_t change = 0;
 };
 
-// One segment of the original text. While nothing has been rewritten it keeps no table of origins.
+// One segment of the original text. Has no table of origins until something is rewritten.
 class AlignedText {
  public:
-  // The segment of the original text that starts at byte `base`.
+  // Sets a segment of the original text that starts at byte `base`.
   void Assign(std::string_view text, int32_t base) {
     text_ = text;
     base_ = base;
@@ -92,7 +93,8 @@ class AlignedText {
     has_outgrown_ = false;
     max_bytes_ = MaxRewrittenBytes(text.size());
   }
-  // A segment of text that was rewritten before. REQUIRES: sources[i] is the origin of text[i].
+  // Sets a segment of text that was rewritten before. REQUIRES: sources[i] is the origin of
+  // text[i].
   void Assign(std::string_view text, const ByteRange* sources) {
     text_ = text;
     sources_.assign(sources, sources + text.size());
@@ -102,10 +104,10 @@ class AlignedText {
     max_bytes_ = MaxRewrittenBytes(text.size());
   }
 
-  // What is spent for this text; null: not counted. An Assign keeps it.
+  // Counts the work spent on this text; null: not counted. Assign keeps it.
   void set_work(TextWork* work) { work_ = work; }
   TextWork* work() const { return work_; }
-  // Counts a pass over the text, and one over nothing for a little. The status of the work.
+  // Counts one pass over the text, with a small constant for empty text. Returns the work's status.
   absl::Status CountPass() const {
     constexpr size_t kUnitsPerPass = 64;
     if (work_ == nullptr) return absl::OkStatus();
@@ -114,10 +116,10 @@ class AlignedText {
   }
 
   const std::string& text() const { return text_; }
-  // Where the segment begins in the original text.
+  // First byte of the segment in the original text.
   int32_t base() const { return base_; }
-  // Whether rewriting made more of the segment than MaxRewrittenBytes; it is cut then, and no
-  // tokens should be made of it.
+  // Whether rewriting exceeded MaxRewrittenBytes. The text is then truncated and must not be
+  // tokenized.
   bool has_outgrown() const { return has_outgrown_; }
 
   // Origin of the bytes [begin, end) of text(). REQUIRES: begin < end.
@@ -129,7 +131,7 @@ class AlignedText {
     return {sources_[begin].begin, sources_[end - 1].end};
   }
 
-  // Replaces the text by what write(AlignedWriter*) appends; it may read the old text meanwhile.
+  // Replaces the text by what write(AlignedWriter*) appends; write may read the old text meanwhile.
   template <typename Write>
   void Rewrite(Write write) {
     spare_text_.clear();
@@ -154,9 +156,9 @@ class AlignedText {
     });
   }
 
-  // Replaces the text by these characters, the way Hugging Face's NormalizedString does: a
-  // character has the origin of the first one that it replaces, a new one that of the byte before
-  // it.
+  // Replaces the text by these characters, with the origins of Hugging Face's NormalizedString: a
+  // character has the origin of the first one that it replaces; an inserted one has the origin of
+  // the byte before it.
   void Transform(std::span<const CharChange> chars) {
     Rewrite([&](AlignedWriter* writer) {
       size_t position = 0;
@@ -171,7 +173,7 @@ class AlignedText {
     });
   }
 
-  // Copies the bytes [begin, end) with their origins. REQUIRES: both are on character boundaries.
+  // Copies the bytes [begin, end) with their origins. REQUIRES: both are character boundaries.
   void CopyTo(size_t begin, size_t end, AlignedWriter* writer) const {
     const std::string_view text = text_;
     if (!identity_) {

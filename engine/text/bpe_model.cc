@@ -14,7 +14,7 @@ namespace beamline::text {
 namespace {
 
 constexpr int32_t kNoSymbol = -1;
-// Up to this many symbols, rescanning the word beats keeping a queue.
+// Up to this many symbols, rescanning the word is faster than a queue.
 constexpr size_t kMaxScannedSymbols = 48;
 
 uint64_t PairKey(int32_t left, int32_t right) {
@@ -38,7 +38,7 @@ BpeModel::BpeModel(Vocabulary vocabulary, BpeConfig config)
   raw_tokens_.resize(static_cast<size_t>(vocabulary_.size()));
   for (const auto& [spelling, id] : vocabulary_.ids()) {
     std::optional<std::string> bytes = BytesOfSpelling(spelling);
-    if (!bytes.has_value()) continue;  // no text can give this token
+    if (!bytes.has_value()) continue;  // no text can produce this token
     std::string& raw = raw_tokens_[static_cast<size_t>(id)];
     raw = *std::move(bytes);
     raw_ids_.emplace(raw, id);
@@ -155,7 +155,7 @@ void BpeModel::Join(Symbols* symbols, int32_t position, int32_t id) const {
   if (left.next != kNoSymbol) (*symbols)[static_cast<size_t>(left.next)].previous = position;
 }
 
-// Applies the merge of lowest rank, leftmost first, until none is left.
+// Applies the merge of lowest rank, leftmost first, until none applies.
 void BpeModel::MergeShort(Symbols* symbols) const {
   constexpr Merge kNoMerge{std::numeric_limits<int32_t>::max(), kNoSymbol};
   std::array<Merge, kMaxScannedSymbols> merges;  // of each symbol with its right neighbour
@@ -182,12 +182,12 @@ void BpeModel::MergeShort(Symbols* symbols) const {
   }
 }
 
-// The same with a queue: n log n for words of any length.
+// The same with a queue: O(n log n) for words of any length.
 void BpeModel::MergeLong(Symbols* symbols) const {
   struct Candidate {
     int32_t rank;
     int32_t position;
-    int32_t left;  // ids when it was queued; it has expired when they are others now
+    int32_t left;  // ids when queued; the entry is stale if they have changed
     int32_t right;
     int32_t id;
     bool operator<(const Candidate& other) const {
@@ -239,7 +239,7 @@ absl::Status BpeModel::Tokenize(std::string_view word, TextWork&,
     int32_t position = 0;
     for (const Symbol& symbol : symbols) {
       if (symbol.length == 0) continue;
-      // Fallback bytes of an affix stand for no byte of the word.
+      // Fallback bytes of an affix correspond to no byte of the word.
       const int32_t end = std::min(position + symbol.length, static_cast<int32_t>(word.size()));
       tokens->push_back({symbol.id, std::min(position, end), end});
       position = end;

@@ -19,12 +19,13 @@ namespace beamline::text {
 
 struct BpeConfig {
   std::string unk_token;                  // empty: unknown characters are dropped
-  std::string continuing_subword_prefix;  // before every symbol of a word but the first
-  std::string end_of_word_suffix;         // behind the last symbol of a word
+  std::string continuing_subword_prefix;  // before each symbol of a word except the first
+  std::string end_of_word_suffix;         // after the last symbol of a word
   bool fuse_unk = false;                  // adjacent unknown characters become one token
   bool byte_fallback = false;             // unknown characters become tokens "<0xE2>"
-  bool ignore_merges = false;             // a word that is a token itself is not merged up
-  bool raw_bytes = false;                 // words are bytes, the vocabulary spells them
+  bool ignore_merges = false;             // a word that is itself a token needs no merges
+  bool raw_bytes = false;                 // words are plain bytes; the vocabulary has their
+                                          // spellings
 };
 
 using BpeMerges = std::vector<std::pair<std::string, std::string>>;
@@ -42,7 +43,7 @@ class BpeModel : public TokenModel {
   std::string_view Name() const override { return "BPE"; }
 
  private:
-  // A part of the word, in a doubly linked list over an array; merged-away symbols have length 0.
+  // A part of the word, in a doubly linked list inside an array; merged symbols have length 0.
   struct Symbol {
     int32_t id;
     int32_t length;  // bytes
@@ -70,10 +71,11 @@ class BpeModel : public TokenModel {
   BpeConfig config_;
   absl::flat_hash_map<uint64_t, Merge> merges_;
   std::optional<int32_t> unk_id_;
-  std::array<int32_t, 256> byte_ids_;    // raw_bytes: of single bytes; else of "<0x00>"; -1: none
-  std::vector<std::string> raw_tokens_;  // raw_bytes: the tokens' bytes, that raw_ids_ points to
+  std::array<int32_t, 256> byte_ids_;    // raw_bytes: ids of single bytes; else of "<0x00>" ...;
+                                         // -1: none
+  std::vector<std::string> raw_tokens_;  // raw_bytes: the tokens' bytes; raw_ids_ points into them
   TokenMap raw_ids_;
-  uint64_t cache_owner_;  // this model's entries in the thread's word cache
+  uint64_t cache_owner_;  // identifies this model in the thread's word cache
 };
 
 }  // namespace beamline::text

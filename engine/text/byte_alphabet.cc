@@ -5,14 +5,14 @@
 namespace beamline::text {
 namespace {
 
-constexpr size_t kNumSpelled = 0x144;  // the spellings are characters below this
+constexpr size_t kNumSpelled = 0x144;  // all spelling characters are below this
 constexpr int16_t kNotSpelled = -1;
 
 struct Alphabet {
   std::array<std::string, 256> spelling;
   std::array<int16_t, kNumSpelled> byte;
 
-  // Printable Latin-1 stands for itself, the other bytes follow from U+0100 on.
+  // Printable Latin-1 characters spell themselves; the other bytes are U+0100 and following.
   Alphabet() {
     byte.fill(kNotSpelled);
     char32_t next = 0x100;

@@ -11,7 +11,7 @@ namespace beamline::text {
 // The UTF-8 spelling of each byte.
 const std::array<std::string, 256>& ByteSpellings();
 
-// The bytes that a spelling stands for; nullopt when it has a character outside the alphabet.
+// The bytes of a spelling; nullopt if it has a character outside the alphabet.
 std::optional<std::string> BytesOfSpelling(std::string_view spelling);
 
 }  // namespace beamline::text

@@ -1,4 +1,4 @@
-// Finds which strings of a set a text begins with.
+// Finds which strings of a set are prefixes of a text.
 #pragma once
 
 #include <unicode/bytestrie.h>
@@ -14,16 +14,16 @@
 
 namespace beamline::text {
 
-inline constexpr size_t kMaxTokenBytes = 0xFFFF;  // icu::BytesTrieBuilder's
+inline constexpr size_t kMaxTokenBytes = 0xFFFF;  // limit of icu::BytesTrieBuilder
 
 class ByteTrie {
  public:
-  // Keys must be distinct; empty ones are left out.
+  // Keys must be distinct; empty ones are ignored.
   static absl::StatusOr<ByteTrie> Build(
       const std::vector<std::pair<std::string_view, int32_t>>& entries);
 
-  // Calls visit(length, value) for each key that is a prefix of `text`, shortest first. How many
-  // bytes it read: of keys of many bytes more than any that it found.
+  // Calls visit(length, value) for each key that is a prefix of `text`, shortest first. Returns the
+  // number of bytes read; with long keys it may exceed the length of every key found.
   template <typename Visit>
   size_t ForEachPrefix(std::string_view text, Visit visit) const {
     if (trie_ == nullptr) return 0;

@@ -42,7 +42,7 @@ Readers ReadersOf(ClassFiles files) {
   return {"source.spm with target.spm", kMarianClasses};
 }
 
-// Which field of which file says that the class is another one.
+// The file and field that name the class, for the error.
 std::string Source(const CheckpointPath& folder, const TokenizerConfig& config,
                    const json& model_config, const std::string& class_name) {
   const std::string name = StringMember(config.json, "tokenizer_class");

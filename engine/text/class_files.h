@@ -1,4 +1,4 @@
-// What transformers' tokenizer classes read, and what they give to their models.
+// Which files transformers' tokenizer classes read, and which inputs they give to their models.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,16 @@
 
 namespace beamline::text {
 
-// Files of a folder without a tokenizer.json.
+// Files in a folder without tokenizer.json.
 enum class ClassFiles : uint8_t { kWords, kMerges, kMarian };
 
-// UNIMPLEMENTED, with the class's name, unless the class (TokenizerClassName) makes of `files` what
-// Beamline makes of them: other classes have the same names for files that they read in another
-// way.
+// UNIMPLEMENTED with the class's name, unless the class (TokenizerClassName) interprets `files` as
+// Beamline does. Other classes use the same file names with different contents.
 absl::Status CheckClassReads(ClassFiles files, const CheckpointPath& folder,
                              const TokenizerConfig& config, const nlohmann::json& model_config);
 
-// Whether the model is told which of two texts a token belongs to: model_input_names of
-// tokenizer_config.json, else the class's.
+// Whether the model gets token type ids, from model_input_names in tokenizer_config.json, else from
+// the class.
 bool GivesTypes(const TokenizerConfig& config, const nlohmann::json& model_config);
 
 }  // namespace beamline::text

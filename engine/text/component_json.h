@@ -1,4 +1,4 @@
-// Typed reading of a tokenizer's JSON files; every error names the file and the place in it.
+// Typed access to a tokenizer's JSON files; every error names the file and the location in it.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 
 namespace beamline::text {
 
-// No real tokenizer has more tokens; a file that claims more is refused before memory is spent on
-// it.
+// Maximum number of tokens. No real tokenizer has more; a file that claims more is rejected before
+// memory is allocated for it.
 inline constexpr int64_t kMaxTokens = 1 << 22;
 
 // A value within a file, for example {value, "/models/x/tokenizer.json: pre_tokenizer"}. The value
-// must outlive it.
+// must outlive this object.
 class JsonNode {
  public:
   JsonNode(const nlohmann::json& value, std::string place)
@@ -29,9 +29,9 @@ class JsonNode {
   // INVALID_ARGUMENT "<file>: <place>: <fault>".
   absl::Status Error(std::string_view fault) const;
 
-  // True when the member is there and is not null.
+  // True if the member exists and is not null.
   bool Has(const char* key) const;
-  absl::StatusOr<JsonNode> Member(const char* key) const;  // of any type but null
+  absl::StatusOr<JsonNode> Member(const char* key) const;  // any type except null
   absl::StatusOr<JsonNode> Element(size_t index) const;    // REQUIRES: value() is an array
 
   absl::StatusOr<std::string> String(const char* key) const;
@@ -41,11 +41,11 @@ class JsonNode {
   absl::StatusOr<int64_t> IntOr(const char* key, int64_t otherwise, int64_t min, int64_t max) const;
   absl::StatusOr<JsonNode> Object(const char* key) const;
   absl::StatusOr<JsonNode> Array(const char* key) const;
-  // The one character that the member string consists of.
+  // The member, a string of exactly one character.
   absl::StatusOr<std::string> Character(const char* key) const;
   // The component's "type".
   absl::StatusOr<std::string> Type() const;
-  // An unknown "type": names it and what it is a type of.
+  // The error for an unknown "type": names it and the kind of component.
   absl::Status UnknownType(std::string_view kind, std::string_view type) const;
 
  private:

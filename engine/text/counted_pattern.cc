@@ -1,4 +1,4 @@
-// Long because a pattern is read in all of its syntax, to know where a callout may be put.
+// Long because it parses the whole syntax of patterns to find where callouts are allowed.
 #include "engine/text/counted_pattern.h"
 
 #include <algorithm>
@@ -12,8 +12,7 @@ namespace beamline::text {
 namespace {
 
 constexpr std::string_view kCallout = "(?{})";
-// What is read in one go without a callout, in characters of a literal, in other atoms, and in
-// turns of a loop.
+// Maximum read without a callout: characters of a literal, other atoms, and iterations of a loop.
 constexpr size_t kMostLiteral = 200;
 constexpr size_t kMostAtoms = 64;
 constexpr size_t kMostTurns = 100;
@@ -23,10 +22,10 @@ bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsHexDigit(char c) { return IsDigit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 
 struct Quantifier {
-  size_t length = 0;  // in bytes; 0: there is none
+  size_t length = 0;  // in bytes; 0: no quantifier
   bool repeats = false;
-  size_t least = 0;      // turns
-  bool is_open = false;  // it may take many more turns than the least
+  size_t least = 0;      // minimum iterations
+  bool is_open = false;  // may iterate far more often than the minimum
 };
 
 // "?", "*", "+", "{2}", "{2,}", "{2,5}" or "{,5}" at the start of `text`.
@@ -55,15 +54,16 @@ Quantifier ReadQuantifier(std::string_view text) {
   return {end + 1, true, least, is_open};
 }
 
-// Characters that the reference's Oniguruma (6.9.10) has in two classes, and the ones before have
+// Characters that the reference's Oniguruma (6.9.10) includes in two classes, but older versions do
 // not: symbols in [[:punct:]], and superscripts and fractions of Latin-1 in \p{Word}.
 constexpr std::string_view kSymbols = "\\p{S}";
 constexpr std::string_view kAsciiSymbols = "$+<=>\\^`|~";
-// And the ones before do not repeat a \R of one character. A look-behind takes it for two in all.
+// Older versions also do not repeat a \R of one character. In a look-behind it always counts as
+// two.
 constexpr std::string_view kLineEnd = "(?>\\r\\n|[\\n-\\r\\x{85}\\x{2028}\\x{2029}])";
 constexpr std::string_view kMoreWord = "\\u00B2\\u00B3\\u00B9\\u00BC-\\u00BE";
 
-// As names of properties are compared.
+// Whether `name` is "word", compared as Oniguruma compares property names.
 bool NamesWord(std::string_view name) {
   std::string letters;
   for (const char c : name) {
@@ -72,18 +72,18 @@ bool NamesWord(std::string_view name) {
   return letters == "word";
 }
 
-// What holds for the rest of a group.
+// Options that apply to the rest of a group.
 struct Modes {
-  bool extended = false;        // white space counts for nothing
-  bool ascii_brackets = false;  // [:alpha:] and the like have members of ASCII alone
-  bool ascii_words = false;     // so has \p{Word}
+  bool extended = false;        // white space is ignored
+  bool ascii_brackets = false;  // [:alpha:] and the like match only ASCII
+  bool ascii_words = false;     // \p{Word} matches only ASCII
 };
 
 enum class GroupKind : uint8_t { kPlain, kAtomic, kLookAhead, kLookBehind, kAbsent };
 
 struct Group {
   GroupKind kind;
-  size_t begin;  // in what is made
+  size_t begin;  // index in the output
   Modes outside;
   size_t repeats_before;
   size_t characters_before;
@@ -101,7 +101,7 @@ class CalloutWriter {
         Repeat(quantifier);
         continue;
       }
-      // Only here: a callout before a quantifier would be what it repeats.
+      // Only here: a callout before a quantifier would itself be repeated.
       if (pending_ && pattern_[at_] != ')') Emit();
       Token();
     }
@@ -129,20 +129,20 @@ class CalloutWriter {
     made_.pattern += kCallout;
     ++made_.callouts;
   }
-  // Puts `text` in front of what is made from `place` on.
+  // Inserts `text` into the output at `place`.
   void Insert(size_t place, std::string_view text) {
     made_.pattern.insert(place, text);
     if (atom_ != kNowhere && atom_ >= place) atom_ += text.size();
   }
 
-  // Puts a callout in front of what was made from `place` on.
+  // Inserts a callout into the output at `place`.
   void Before(size_t place) {
     if (place == kNowhere || look_behinds_ > 0) return;
     Insert(place, kCallout);
     ++made_.callouts;
   }
 
-  // What counts for nothing: comments, and white space in extended mode.
+  // Copies ignored text: comments, and white space in extended mode.
   bool Blank() {
     if (Next(3) == "(?#") {
       size_t length = 3;
@@ -165,7 +165,7 @@ class CalloutWriter {
 
   void Repeat(const Quantifier& quantifier) {
     EndLiteral();
-    // What the atom reads in all its turns, without what repeats in it.
+    // What the atom reads in its minimum iterations, without repeats inside it.
     const size_t reads = quantifier.least * std::max<size_t>(1, atom_characters_);
     if (reads > kMostTurns || (quantifier.least > 1 && atom_repeats_)) {
       if (look_behinds_ > 0) {
@@ -179,7 +179,7 @@ class CalloutWriter {
       }
     }
     atom_repeats_ = true;
-    // None is given back, which Oniguruma would count.
+    // A possessive repeat gives nothing back, so Oniguruma would count no retries.
     if (pattern_[at_] == '+' && after_quantifier_ == at_) Before(atom_);
     after_quantifier_ = at_ + quantifier.length;
     if (quantifier.repeats) {
@@ -217,7 +217,7 @@ class CalloutWriter {
     }
   }
 
-  // What reads one character, or none, and is no part of a literal.
+  // Starts an atom that reads at most one character and is not part of a literal.
   void StartAtom() {
     EndLiteral();
     if (++atoms_ > kMostAtoms) Emit();
@@ -229,8 +229,8 @@ class CalloutWriter {
     atom_repeats_ = false;
     ++characters_;
   }
-  // A character of a literal. No callout is put within it: regardless of case, one character may
-  // stand for several of them.
+  // Starts a character of a literal. Literals contain no callouts: ignoring case, one character may
+  // match several of them.
   void StartLiteral() {
     if (literal_ == kNowhere) {
       literal_ = made_.pattern.size();
@@ -253,13 +253,13 @@ class CalloutWriter {
     constexpr std::string_view kClasses = "pPwWsSdDhHbBAzZGKNOR";
     if ((escaped >= '1' && escaped <= '9') || escaped == 'k' || escaped == 'X' || escaped == 'y' ||
         escaped == 'Y') {
-      // The text of a group, or of a cluster of characters.
+      // Text of a group, or of a cluster of characters.
       EndLiteral();
       const bool group = IsDigit(escaped) || escaped == 'k';
       made_.reads_far = made_.reads_far || group;
       made_.reads_clusters = made_.reads_clusters || !group;
       Emit();
-      // \12 may be \1 and a 2, which is what is repeated then.
+      // \12 may be \1 followed by 2; then only the 2 is repeated.
       atom_ = IsDigit(escaped) ? kNowhere : made_.pattern.size();
       CopyEscape();
       pending_ = true;
@@ -267,7 +267,7 @@ class CalloutWriter {
       ++made_.calls;
       EndLiteral();
       StartCharacter();
-      // What the group repeats is not known here.
+      // It is not known here what the group repeats.
       atom_repeats_ = true;
       far_look_behind_ = far_look_behind_ || look_behinds_ > 0;
       CopyEscape();
@@ -285,7 +285,7 @@ class CalloutWriter {
     }
   }
 
-  // An escape with all that belongs to it: \p{L}, \x{20}, \x20, \u0020, \040, \k<name>, \C-a.
+  // Copies a complete escape: \p{L}, \x{20}, \x20, \u0020, \040, \k<name>, \C-a.
   void CopyEscape() {
     const char escaped = at_ + 1 < pattern_.size() ? pattern_[at_ + 1] : '\0';
     if (escaped == 'c' || Next(3) == "\\C-" || Next(3) == "\\M-") {
@@ -307,7 +307,7 @@ class CalloutWriter {
     while (IsDigit(escaped) && at_ < pattern_.size() && IsDigit(pattern_[at_])) Copy(1);
   }
 
-  // Of \p{Word} and the like.
+  // Copies \p{Word} and the like.
   bool CopyWord() {
     const std::string_view rest = pattern_.substr(at_);
     const size_t close = rest.find('}');
@@ -324,7 +324,7 @@ class CalloutWriter {
     return true;
   }
 
-  // [...], with the classes in it. A bracket that closes is a member at the start.
+  // Copies [...] with nested classes. A closing bracket at the start is a member.
   void Class() {
     size_t depth = 0;
     bool at_start = false;
@@ -358,7 +358,7 @@ class CalloutWriter {
     made_.pattern += modes_.ascii_brackets ? kAsciiSymbols : kSymbols;
     made_.pattern += ']';
   }
-  // Of [:alpha:] or [:^alpha:] in a class.
+  // Length of [:alpha:] or [:^alpha:] in a class; 0: none.
   size_t PosixClassLength() const {
     if (Next(2) != "[:") return 0;
     size_t end = at_ + 2;
@@ -394,8 +394,8 @@ class CalloutWriter {
       if (third == '>') kind = GroupKind::kAtomic;
       if (third == '~') kind = GroupKind::kAbsent;
       Copy(third == '~' && Next(4) == "(?~|" ? 4 : 3);
-      if (third == '~' && Next(1) != ")") pending_ = true;  // it is tried at each character
-    } else if (!Options(&modes)) {  // they hold for the rest of the group around them
+      if (third == '~' && Next(1) != ")") pending_ = true;  // tried at each character
+    } else if (!Options(&modes)) {  // they apply to the rest of the enclosing group
       modes_ = modes;
       atom_ = kNowhere;
       return;
@@ -404,7 +404,8 @@ class CalloutWriter {
     modes_ = modes;
     atom_ = kNowhere;
   }
-  // The pattern's own: (*NAME{arguments}), or (?{contents}) with any number of braces.
+  // Copies a callout of the pattern itself: (*NAME{arguments}), or (?{contents}) with any number of
+  // braces.
   void Callout() {
     while (at_ < pattern_.size() && pattern_[at_] != '{' && pattern_[at_] != ')') Copy(1);
     size_t braces = 0;
@@ -416,7 +417,7 @@ class CalloutWriter {
     CopyThrough(")", 0);
     atom_ = kNowhere;
   }
-  // (?i) or (?i-x: . Whether a group is opened.
+  // (?i) or (?i-x: . Returns whether a group is opened.
   bool Options(Modes* modes) {
     bool on = true;
     size_t length = 2;
@@ -443,11 +444,11 @@ class CalloutWriter {
     atom_characters_ = characters_ - group.characters_before;
     atom_repeats_ = repeats_ > group.repeats_before;
     const bool looks = group.kind == GroupKind::kLookAhead || group.kind == GroupKind::kLookBehind;
-    // What else repeats last in a group is counted after it: a callout would hide from Oniguruma
-    // that (?:a??)* is a repeat of a repeat, which it reads as a*.
+    // Other repeats at the end of a group are counted after it. A callout inside would hide from
+    // Oniguruma that (?:a??)* is a nested repeat, which it simplifies to a*.
     if (pending_ && looks) Emit();
     Copy(1);
-    if (group.kind == GroupKind::kAbsent) {  // each turn of which looks through Oniguruma's stack
+    if (group.kind == GroupKind::kAbsent) {  // each iteration searches Oniguruma's stack
       made_.reads_far = true;
       pending_ = true;
     }
@@ -464,18 +465,18 @@ class CalloutWriter {
   const std::string_view pattern_;
   size_t at_ = 0;
   Modes modes_;
-  std::vector<Group> groups_;  // that are open
-  int look_behinds_ = 0;       // of these
+  std::vector<Group> groups_;  // open groups
+  int look_behinds_ = 0;       // number of open look-behinds
   bool far_look_behind_ = false;
   size_t repeats_ = 0;
-  size_t after_quantifier_ = kNowhere;  // where the last one ended
-  bool pending_ = false;                // a callout
-  size_t atoms_ = 0;                    // since the last one
-  size_t characters_ = 0;               // that are to be read in all
-  size_t atom_ = kNowhere;      // the last one's place in what is made, where it may be repeated
-  size_t atom_characters_ = 0;  // of that
-  bool atom_repeats_ = false;   // something in it
-  size_t literal_ = kNowhere;   // where that of the last characters began
+  size_t after_quantifier_ = kNowhere;  // where the last quantifier ended
+  bool pending_ = false;                // a callout is due
+  size_t atoms_ = 0;                    // atoms since the last callout
+  size_t characters_ = 0;               // characters read in total
+  size_t atom_ = kNowhere;      // position of the last atom in the output, if it may be repeated
+  size_t atom_characters_ = 0;  // characters read by the last atom
+  bool atom_repeats_ = false;   // the last atom contains a repeat
+  size_t literal_ = kNowhere;   // position where the current literal starts
   size_t literal_size_ = 0;
   CountedPattern made_;
 };

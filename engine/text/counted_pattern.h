@@ -1,6 +1,6 @@
-// Patterns that tell what they read: Oniguruma knows limits of backtracking, but none of what a
-// loop reads before it fails, so that "[^b]*b|." takes the square of a text's size within all of
-// them.
+// Adds callouts to a regular expression that report how much it reads. Oniguruma limits
+// backtracking, but not what a loop reads before it fails. So "[^b]*b|." needs time quadratic in
+// the text's size without exceeding its limits.
 #pragma once
 
 #include <cstddef>
@@ -10,25 +10,25 @@
 namespace beamline::text {
 
 struct CountedPattern {
-  // The same pattern with callouts "(?{})": after what repeats, before it where Oniguruma does not
-  // count as retries what is given back, and where much is read without a repeat. Between two of
-  // them little is read that is not on the way from one's position to the other's, but for what the
-  // other members say. What means something else in other versions of Oniguruma than in the
-  // reference's is spelled out.
+  // The same pattern with callouts "(?{})": after repeats; before a repeat whose backtracking
+  // Oniguruma does not count as retries; and where much is read without a repeat. Between two
+  // callouts, the bytes read are about those between their positions, except for what the other
+  // members describe. Constructs that differ between Oniguruma's versions are replaced by explicit
+  // forms of the reference's version.
   std::string pattern;
-  // A back reference, a look-behind or an absent group may look through all of the text.
+  // A back reference, look-behind or absent group may read the whole text.
   bool reads_far = false;
-  // \X may, where it is a single cluster.
+  // \X may read the whole text if it is a single cluster.
   bool reads_clusters = false;
-  // The longest text that is compared at once.
+  // The longest literal that is compared at once.
   size_t longest_literal = 0;
-  // Calls of groups, \g<...>.
+  // Number of group calls, \g<...>.
   size_t calls = 0;
-  // That were put in: each search of Oniguruma's sets the data of all of them.
+  // Number of added callouts: each search of Oniguruma initialises the data of all of them.
   size_t callouts = 0;
 };
 
-// Of a pattern that Oniguruma refuses, any text.
+// For a pattern that Oniguruma rejects, the result is unspecified.
 CountedPattern AddCallouts(std::string_view pattern);
 
 }  // namespace beamline::text

@@ -1,5 +1,5 @@
-// Decoding as a chain of stages that text flows through, so that decoding a list at once and token
-// by token are the same computation.
+// Decoding as a chain of stages through which text flows, so that decoding a whole list and
+// decoding token by token are the same computation.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace beamline::text {
 
-// Text between two stages: the texts of tokens, one after the other. A token whose end is not
-// marked yet may go on in the next fragment.
+// Text between two stages: the texts of consecutive tokens. A token whose end is not marked yet may
+// continue in the next fragment.
 struct Fragment {
   std::string text;
-  std::vector<size_t> ends;  // where tokens end in `text`, ascending; equal ends: empty tokens
+  std::vector<size_t> ends;  // ends of tokens in `text`, ascending; equal ends: empty tokens
 
   void Clear() {
     text.clear();
@@ -26,13 +26,13 @@ struct Fragment {
 class DecodeStage {
  public:
   virtual ~DecodeStage() = default;
-  // Appends to *out what the input makes certain. `at_end`: nothing follows, all that was held back
-  // is due.
+  // Appends to *out the text that the input makes certain. `at_end`: no input follows, so text held
+  // back must be appended, too.
   virtual void Transform(const Fragment& in, bool at_end, Fragment* out) = 0;
   virtual std::unique_ptr<DecodeStage> Clone() const = 0;
 };
 
-// A stage that changes each token on its own. Derived supplies void MapToken(std::string*).
+// A stage that maps each token on its own. Derived provides void MapToken(std::string*).
 template <typename Derived>
 class TokenwiseStage : public DecodeStage {
  public:
@@ -58,7 +58,7 @@ class TokenwiseStage : public DecodeStage {
     token_.clear();
   }
 
-  std::string token_;  // the part of an unfinished token so far
+  std::string token_;  // the unfinished token so far
 };
 
 // A list of stages with their state.
@@ -75,7 +75,7 @@ class DecodeChain {
 
   void Add(std::unique_ptr<DecodeStage> stage) { stages_.push_back(std::move(stage)); }
 
-  // Appends to *out the text that became certain with one more token.
+  // Appends to *out the text that becomes certain with one more token.
   void Push(std::string_view token, std::string* out) {
     in_.Clear();
     in_.text = token;

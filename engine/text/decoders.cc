@@ -1,4 +1,4 @@
-// Long because every decoder of tokenizer.json stands here, each a few lines.
+// Long because it contains every decoder of tokenizer.json, each a few lines.
 #include "engine/text/decoders.h"
 
 #include <algorithm>
@@ -68,7 +68,7 @@ class ByteLevelStage : public DecodeStage {
 
  private:
   std::string token_;
-  std::string pending_;  // bytes of a character that is not complete
+  std::string pending_;  // bytes of an incomplete character
 };
 
 class WordPieceStage : public TokenwiseStage<WordPieceStage> {
@@ -89,7 +89,7 @@ class WordPieceStage : public TokenwiseStage<WordPieceStage> {
   }
 
  private:
-  // Every rule's pattern begins with a space and one of these.
+  // Every rule's pattern starts with a space and one of these.
   static bool MayHavePattern(std::string_view token) {
     static constexpr std::string_view kSecond = ".?!,'nd";
     for (size_t at = token.find(' '); at < token.size(); at = token.find(' ', at + 1)) {
@@ -136,8 +136,8 @@ class MetaspaceStage : public TokenwiseStage<MetaspaceStage> {
   bool first_ = true;
 };
 
-// Runs of "<0xE2>" tokens become the characters they spell; a run that is not UTF-8 as a whole
-// becomes one U+FFFD for each byte.
+// Runs of "<0xE2>" tokens become the characters they spell; a run that is not valid UTF-8 as a
+// whole becomes one U+FFFD per byte.
 class ByteFallbackStage : public DecodeStage {
  public:
   void Transform(const Fragment& in, bool at_end, Fragment* out) override {
@@ -215,13 +215,13 @@ class ByteFallbackStage : public DecodeStage {
   }
 
   std::string token_;
-  std::string run_;      // bytes that no text was given for yet
-  size_t checked_ = 0;   // how many of them are complete characters
-  bool broken_ = false;  // the run has invalid bytes: U+FFFD is certain for all of it
+  std::string run_;      // bytes whose text was not emitted yet
+  size_t checked_ = 0;   // bytes of run_ that are complete characters
+  bool broken_ = false;  // the run has invalid bytes: it becomes U+FFFD completely
 };
 
-// Removes up to `start` and `stop` occurrences of a character from the ends of each token. With
-// white space as the character and no limits this is Python's strip.
+// Removes up to `start` and `stop` occurrences of a character at the ends of each token. With white
+// space as the character and no limits, this is Python's strip.
 template <typename IsStripped>
 class StripStage : public DecodeStage {
  public:
@@ -264,7 +264,7 @@ class StripStage : public DecodeStage {
     }
   }
 
-  // The last `stop_` of the held characters go, those before them stay.
+  // Drops the last `stop_` of the held characters and keeps those before.
   void EndHeld(std::string* out) {
     size_t kept_bytes = 0;
     const size_t kept = held_lengths_.size() - std::min(held_lengths_.size(), stop_);
@@ -284,9 +284,9 @@ class StripStage : public DecodeStage {
   IsStripped is_stripped_;
   size_t start_;
   size_t stop_;
-  bool leading_ = true;      // nothing of the token was kept yet
-  size_t num_stripped_ = 0;  // from its front
-  std::string held_;         // characters that may turn out to be the end
+  bool leading_ = true;      // no character of the token was kept yet
+  size_t num_stripped_ = 0;  // at the token's start
+  std::string held_;         // characters that may be at the token's end
   std::vector<uint8_t> held_lengths_;
 };
 
@@ -295,7 +295,7 @@ class RegexReplaceStage : public TokenwiseStage<RegexReplaceStage> {
   RegexReplaceStage(std::shared_ptr<const Regex> pattern, std::string content)
       : pattern_(std::move(pattern)), content_(std::move(content)) {}
 
-  // A token on which the pattern gives up stays as it is.
+  // A token on which the pattern gives up stays unchanged.
   void MapToken(std::string* token) {
     std::vector<RegexMatch> matches;
     if (!pattern_->FindAll(*token, &matches).ok()) return;
@@ -315,7 +315,7 @@ class RegexReplaceStage : public TokenwiseStage<RegexReplaceStage> {
   std::string content_;
 };
 
-// The end-of-word mark becomes a space, nothing in the last token.
+// The end-of-word mark becomes a space; in the last token it is removed.
 class BpeStage : public DecodeStage {
  public:
   explicit BpeStage(std::string suffix) : suffix_(std::move(suffix)) {}
@@ -406,7 +406,7 @@ std::unique_ptr<DecodeStage> MakeWordPieceStage(std::string prefix, bool cleanup
   return std::make_unique<WordPieceStage>(std::move(prefix), cleanup);
 }
 std::unique_ptr<DecodeStage> MakeStripWhitespaceStage() {
-  // str.isspace also holds for the information separators U+001C to U+001F.
+  // str.isspace is also true for the information separators U+001C to U+001F.
   const auto is_space = [](char32_t c) { return IsWhitespace(c) || (c >= 0x1C && c <= 0x1F); };
   return std::make_unique<StripStage<decltype(is_space)>>(is_space, SIZE_MAX, SIZE_MAX);
 }

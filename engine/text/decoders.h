@@ -1,4 +1,4 @@
-// The "decoder" of a tokenizer.json: from token spellings back to text.
+// The "decoder" of a tokenizer.json: turns token spellings back into text.
 #pragma once
 
 #include <memory>
@@ -13,11 +13,11 @@ namespace beamline::text {
 // Appends the component's stages to *chain.
 absl::Status AddDecoder(const JsonNode& node, DecodeChain* chain);
 
-// Without a decoder the tokens are joined by spaces.
+// The default without a decoder: joins tokens by spaces.
 std::unique_ptr<DecodeStage> MakeJoinStage();
-// All tokens become one.
+// Joins all tokens into one.
 std::unique_ptr<DecodeStage> MakeFuseStage();
-// Removes white space from both ends of each token, as Python's str.strip.
+// Removes white space at both ends of each token, like Python's str.strip.
 std::unique_ptr<DecodeStage> MakeStripWhitespaceStage();
 std::unique_ptr<DecodeStage> MakeByteLevelStage();
 std::unique_ptr<DecodeStage> MakeWordPieceStage(std::string prefix, bool cleanup);

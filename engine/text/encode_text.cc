@@ -53,8 +53,8 @@ TextPair TruncatePair(TextPair texts, Truncation truncation, int32_t max_tokens)
   BEAMLINE_CHECK(max_tokens >= 0);
   const auto room = static_cast<size_t>(max_tokens);
   if (texts.first.size() + texts.second.size() <= room) return texts;
-  // The shorter one keeps all that the other leaves to it, down to half of the room, of which an
-  // odd token is the longer one's; of two that are as long the second is.
+  // The shorter text keeps up to half of the room; the longer one gets the rest, including an odd
+  // token. Of two texts with equal length, the second counts as the longer one.
   const bool first_is_longer = texts.first.size() > texts.second.size();
   const size_t shorter = std::min({texts.first.size(), texts.second.size(), room / 2});
   const size_t longer = room - shorter;

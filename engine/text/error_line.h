@@ -1,4 +1,4 @@
-// Error messages that begin with the place of the fault and are one short line.
+// Error messages as one short line that starts with the location of the fault.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,11 @@
 
 namespace beamline {
 
-// The status with Shorten(message, max_bytes) (base/text.h) for its message. Payloads stay behind.
+// The status with its message shortened by Shorten(message, max_bytes) (base/text.h). Payloads are
+// dropped.
 absl::Status WithShortMessage(const absl::Status& status, size_t max_bytes);
 
-// The status with "<place>: " before its message, unless that begins with the place already.
+// The status with "<place>: " before its message, unless the message already starts with the place.
 absl::Status WithPlace(std::string_view place, const absl::Status& status);
 
 }  // namespace beamline

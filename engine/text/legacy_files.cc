@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-// The lines of a text file, without their ends; no empty line behind the last one.
+// The lines of a text file without line ends; no empty line at the end.
 absl::StatusOr<std::vector<std::string>> ReadLines(const CheckpointPath& from) {
   const std::string& path = from.string();
   BEAMLINE_ASSIGN_OR_RETURN(const std::string content, ReadWholeFile(from, kMaxTokenizerFileBytes));
@@ -39,7 +39,7 @@ absl::StatusOr<std::vector<std::string>> ReadLines(const CheckpointPath& from) {
   return lines;
 }
 
-// A special token that the vocabulary must have.
+// A special token; an error if the vocabulary does not have it.
 absl::StatusOr<json> SpecialToken(const json& vocab, const std::string& content,
                                   const std::string& place) {
   if (!vocab.contains(content)) {
@@ -86,7 +86,7 @@ absl::StatusOr<json> ReadBertFiles(const CheckpointPath& folder, const Tokenizer
                     {unk, cls, sep, config.Role("pad_token", is_mpnet ? "<pad>" : "[PAD]"),
                      config.Role("mask_token", is_mpnet ? "<mask>" : "[MASK]")},
                     path.string()));
-  // MPNet's mask stands for a word with its space.
+  // MPNet's mask replaces a word including its leading space.
   if (is_mpnet) added_tokens.back()["lstrip"] = true;
   json post_processor = ClsSepTemplate(vocab, cls, sep);
   return json{{"added_tokens", std::move(added_tokens)},
@@ -214,8 +214,8 @@ json PrecompiledNormalizer(const SentencePieceFile& file) {
           {"precompiled_charsmap", absl::Base64Escape(file.character_map)}};
 }
 
-// The languages that transformers' classes count behind the pieces, in its order; those of mBART-50
-// behind the first's.
+// The languages that transformers' classes append to the pieces, in this order; mBART-50's follow
+// those of mBART.
 constexpr std::string_view kMBartCodes =
     "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT "
     "lv_LV "
@@ -295,7 +295,7 @@ absl::StatusOr<json> ReadDebertaV2Model(const CheckpointPath& path, const Tokeni
     added.push_back(
         {{"id", id}, {"content", content}, {"special", special}, {"normalized", false}});
   };
-  // In the order in which transformers gives ids to those that are missing.
+  // In the order in which transformers assigns ids to missing tokens.
   std::vector<std::string> roles;
   for (const auto& [role, token] : {std::pair("bos_token", "[CLS]"),
                                     {"eos_token", "[SEP]"},

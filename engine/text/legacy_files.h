@@ -1,4 +1,4 @@
-// Tokenizer files from before tokenizer.json, turned into what that file would say.
+// Converts tokenizer files from before tokenizer.json into the contents of that file.
 #pragma once
 
 #include <span>
@@ -13,23 +13,23 @@
 
 namespace beamline::text {
 
-// vocab.txt of BERT, and of MPNet by the name of its class: a token a line.
+// Reads the vocab.txt of BERT, or of MPNet (decided by the class name): one token per line.
 absl::StatusOr<nlohmann::json> ReadBertFiles(const CheckpointPath& folder,
                                              const TokenizerConfig& config,
                                              std::string_view class_name);
 
-// Of the tokens that these files make, how each is looked for as tokenizer_config.json and its like
-// say.
+// Sets for the tokens of these files how they are matched, from tokenizer_config.json and similar
+// files.
 void TakeConfiguredFlags(const TokenizerConfig& config, nlohmann::json& tokenizer);
 
-// vocab.json and merges.txt of GPT-2, and of RoBERTa, BART and DeBERTa by the name of their class.
+// Reads vocab.json and merges.txt of GPT-2, or of RoBERTa, BART and DeBERTa (by the class name).
 absl::StatusOr<nlohmann::json> ReadGpt2Files(const CheckpointPath& folder,
                                              const TokenizerConfig& config,
                                              std::string_view class_name);
 
-// tokenizer.model of Llama 2 or Gemma, a SentencePiece model of type BPE: its pieces are merged in
-// the order of their ids, as transformers 5 does. Those of roles ("bos_token") are special, the
-// first of tokenizer_config.json, else the second.
+// Reads tokenizer.model of Llama 2 or Gemma, a SentencePiece model of type BPE. As in transformers
+// 5, pieces are merged in the order of their ids. The tokens of `roles` are special: a key of
+// tokenizer_config.json ("bos_token"), and the default token.
 using RoleToken = std::pair<const char*, const char*>;
 inline constexpr RoleToken kLlamaRoles[] = {
     {"unk_token", "<unk>"}, {"bos_token", "<s>"}, {"eos_token", "</s>"}};
@@ -42,18 +42,18 @@ absl::StatusOr<nlohmann::json> ReadMergedModel(const CheckpointPath& path,
                                                const TokenizerConfig& config,
                                                std::span<const RoleToken> roles);
 
-// sentencepiece.bpe.model of mBART, or of mBART-50: a SentencePiece model of type unigram, whose
-// pieces stand behind other special tokens and in front of the codes of languages.
+// Reads sentencepiece.bpe.model of mBART or mBART-50, a SentencePiece model of type unigram. Its
+// pieces come after other special tokens and before the language codes.
 absl::StatusOr<nlohmann::json> ReadMBartModel(const CheckpointPath& path,
                                               const TokenizerConfig& config, bool has_fifty);
 
-// spiece.model of T5, a SentencePiece model of type unigram, and the "<extra_id_0>" ... behind its
-// pieces.
+// Reads spiece.model of T5, a SentencePiece model of type unigram, and appends "<extra_id_0>" ...
+// to its pieces.
 absl::StatusOr<nlohmann::json> ReadT5Model(const CheckpointPath& path,
                                            const TokenizerConfig& config);
 
-// spm.model of DeBERTa 2 and 3, a SentencePiece model of type unigram, and behind its pieces the
-// special tokens that it lacks.
+// Reads spm.model of DeBERTa 2 and 3, a SentencePiece model of type unigram, and appends missing
+// special tokens to its pieces.
 absl::StatusOr<nlohmann::json> ReadDebertaV2Model(const CheckpointPath& path,
                                                   const TokenizerConfig& config);
 

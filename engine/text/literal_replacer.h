@@ -1,4 +1,4 @@
-// Replaces every occurrence of a string in a stream, as replacing in the whole text would.
+// Replaces every occurrence of a string in a stream, with the same result as in the whole text.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ class LiteralReplacer {
   // REQUIRES: !pattern.empty().
   LiteralReplacer(std::string pattern, std::string content);
 
-  // Appends to *out what cannot be part of a later match any more.
+  // Appends to *out the text that cannot be part of a later match.
   void Push(std::string_view text, std::string* out);
   void Finish(std::string* out);
 
@@ -22,10 +22,10 @@ class LiteralReplacer {
   std::string pattern_;
   std::string content_;
   std::vector<size_t> fallback_;  // Knuth-Morris-Pratt: longest border of each prefix
-  size_t matched_ = 0;  // length of the prefix of pattern_ that the text ends with, held back
+  size_t matched_ = 0;  // length of the prefix of pattern_ at the end of the text so far; held back
 };
 
-// Several replacements, each over the whole result of the one before.
+// Several replacements, each applied to the whole result of the previous one.
 class ReplaceAllStage : public DecodeStage {
  public:
   explicit ReplaceAllStage(std::vector<LiteralReplacer> replacers);

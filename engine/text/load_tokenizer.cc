@@ -23,7 +23,7 @@
 namespace beamline {
 namespace {
 
-// SentencePiece models of families whose slow tokenizers number the pieces anew.
+// SentencePiece models of families whose slow tokenizers renumber the pieces.
 constexpr std::array<const char*, 5> kLoneSentencePieceModels = {
     "sentencepiece.bpe.model", "spiece.model", "sentencepiece.model", "tokenizer.model",
     "spm.model"};
@@ -44,8 +44,8 @@ absl::Status NoTokenizer(const CheckpointPath& folder) {
                   folder.string()));
 }
 
-// Puts lowercasing before the normalizer of a tokenizer.json that has none itself. BertNormalizer
-// lowercases too, but counts as another, as in sentence-transformers.
+// Adds lowercasing before the normalizer of a tokenizer.json, unless it already has it. As in
+// sentence-transformers, BertNormalizer does not count as lowercasing, although it may lowercase.
 void LowercaseFirst(nlohmann::json& tokenizer) {
   nlohmann::json steps = nlohmann::json::array({{{"type", "Lowercase"}}});
   const auto normalizer = tokenizer.find("normalizer");
@@ -71,14 +71,15 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakePipeline(nlohmann::json json,
   return tokenizer;
 }
 
-// The special tokens of a class whose tokenizer.model says the rest; of other classes none.
+// The special tokens of a class whose tokenizer.model contains everything else; empty for other
+// classes.
 std::span<const text::RoleToken> RolesOf(std::string_view tokenizer_class) {
   if (tokenizer_class == text::kLlamaTokenizer) return text::kLlamaRoles;
   if (tokenizer_class == text::kGemmaTokenizer) return text::kGemmaRoles;
   return {};
 }
 
-// Of files from before tokenizer.json, which have words and merges alone.
+// For files from before tokenizer.json, which have only words and merges.
 absl::StatusOr<std::unique_ptr<Tokenizer>> MakeOfClass(
     nlohmann::json json, const std::string& place, const text::TokenizerConfig& config,
     const absl::StatusOr<nlohmann::json>& model_config, bool lower_case) {
@@ -89,7 +90,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeOfClass(
   return MakePipeline(std::move(json), place, config, lower_case);
 }
 
-// Of a SentencePiece model alone, where the class says what it makes of it; null: it does not.
+// For a folder with only a SentencePiece model, if the class defines its use; else null.
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadOfPieces(const CheckpointPath& folder,
                                                         const text::TokenizerConfig& config,
                                                         const nlohmann::json& model_config,
@@ -133,7 +134,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadOfPieces(const CheckpointPath& fo
     return MakeOfClass(std::move(json), path("tokenizer.model").string(), config, model_config,
                        lower_case);
   }
-  // Without a class of its own; who has no model_type either has no family that is served.
+  // Without a tokenizer class. Folders without model_type have no served family.
   if (has_model && name.empty() && model_config.contains("model_type")) {
     text::TokenizerConfig of_model = config;
     BEAMLINE_ASSIGN_OR_RETURN(nlohmann::json json,
@@ -152,14 +153,14 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const CheckpointPath& f
   BEAMLINE_ASSIGN_OR_RETURN(text::TokenizerConfig config, text::ReadTokenizerConfig(folder));
   auto model_config = ReadJson(path("config.json"));
   if (absl::IsNotFound(model_config.status())) model_config = nlohmann::json();
-  // What a config.json that is no JSON means for a tokenizer's class is not known; its own reader
-  // refuses it.
+  // If config.json is not JSON, the tokenizer's class is unknown here; the reader of config.json
+  // reports the error.
   const nlohmann::json known_config = model_config.ok() ? *model_config : nlohmann::json();
   const auto check_class = [&](text::ClassFiles files) {
     return text::CheckClassReads(files, folder, config, known_config);
   };
   config.gives_types = text::GivesTypes(config, known_config);
-  // Either of a translator's two models makes it one, so that the other's absence has a name.
+  // Either of the two model files selects Marian, so that an error names the missing one.
   for (const char* name : {"source.spm", "target.spm"}) {
     BEAMLINE_ASSIGN_OR_RETURN(const bool is_marian, HasFile(path(name)));
     if (!is_marian) continue;

@@ -75,7 +75,7 @@ class PieceStage : public DecodeStage {
     return static_cast<char>(std::stoi(std::string(piece.substr(3, 2)), nullptr, 16));
   }
 
-  // Here an invalid byte is one U+FFFD, however many belong together.
+  // Every invalid byte becomes one U+FFFD, even if several belong together.
   void DrainBytes(bool at_end, std::string* out) {
     size_t position = 0;
     while (position < pending_bytes_.size()) {
@@ -105,8 +105,8 @@ class PieceStage : public DecodeStage {
   std::string behind_special_;
   std::string pending_bytes_;
   bool segment_empty_ = true;  // no text since the last special token
-  bool at_start_ = true;       // a space in front of the next piece is dropped
-  bool space_seen_ = false;    // the piece before was such a space
+  bool at_start_ = true;       // a space before the next piece is dropped
+  bool space_seen_ = false;    // the previous piece was such a space
 };
 
 }  // namespace

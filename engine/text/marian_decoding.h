@@ -1,5 +1,5 @@
-// From SentencePiece pieces back to text, as convert_tokens_to_string of MarianTokenizer and
-// M2M100Tokenizer does it.
+// Decodes SentencePiece pieces to text, as convert_tokens_to_string of MarianTokenizer and
+// M2M100Tokenizer.
 #pragma once
 
 #include <string_view>
@@ -10,8 +10,9 @@
 
 namespace beamline::text {
 
-// Takes pieces as tokens. `special_tokens` are written out as they stand, `behind_special` behind;
-// what is between them is decoded on its own. Both must outlive the chain.
+// The chain takes pieces as tokens. `special_tokens` are written literally, followed by
+// `behind_special`; the pieces between them are decoded separately. model and special_tokens must
+// outlive the chain.
 DecodeChain MakeMarianDecoder(const SentencePieceModel& model, const AddedTokens& special_tokens,
                               std::string_view behind_special);
 

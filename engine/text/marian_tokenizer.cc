@@ -23,15 +23,15 @@ namespace {
 
 struct MarianParts {
   std::unique_ptr<SentencePieceModel> source;
-  std::unique_ptr<SentencePieceModel> target;  // null: the source's
+  std::unique_ptr<SentencePieceModel> target;  // null: same as source
   Vocabulary source_vocabulary;
   Vocabulary target_vocabulary;
   bool separate_vocabularies = false;
-  AddedTokens added_tokens;  // all of them special
+  AddedTokens added_tokens;  // all are special
   int32_t unk_id = 0;
   int32_t eos_id = 0;
   int64_t model_max_length = 0;
-  bool has_codes = false;  // ">>de<<" in front of a text is one token
+  bool has_codes = false;  // ">>de<<" at the start of a text is one token
   const char* behind_special = " ";
   const char* kind = "SentencePiece (Marian)";
 };
@@ -43,7 +43,7 @@ class MarianTokenizer : public Tokenizer {
     for (const AddedToken& token : parts_.added_tokens.tokens()) {
       vocab_size_ = std::max(vocab_size_, token.id + 1);
     }
-    // transformers decodes with the source model when the two sides share one vocabulary.
+    // transformers decodes with the source model if both sides share one vocabulary.
     const SentencePieceModel& model =
         parts_.separate_vocabularies ? *parts_.target : *parts_.source;
     decoder_ = MakeMarianDecoder(model, parts_.added_tokens, parts_.behind_special);
@@ -141,7 +141,7 @@ class MarianTokenizer : public Tokenizer {
   }
   std::string DecodedToken(int32_t id) const { return Text(parts_.target_vocabulary, id); }
 
-  // A text between special tokens.
+  // Encodes the text between special tokens.
   absl::Status EncodeSegment(std::string_view text, int32_t begin, bool as_target,
                              std::vector<Token>* tokens) const {
     const SentencePieceModel& model =
@@ -180,7 +180,7 @@ absl::StatusOr<Vocabulary> LoadVocabulary(const CheckpointPath& path) {
   return Vocabulary::FromJson(JsonNode(json, path.string()));
 }
 
-// The special tokens; those that the vocabulary lacks get ids behind it, as transformers adds them.
+// The special tokens. As in transformers, those missing in the vocabulary get ids after it.
 std::vector<AddedToken> SpecialTokens(const TokenizerConfig& config, const Vocabulary& vocabulary) {
   std::vector<std::string> contents = {config.Role("eos_token", "</s>"),
                                        config.Role("unk_token", "<unk>"),
@@ -205,7 +205,7 @@ std::vector<AddedToken> SpecialTokens(const TokenizerConfig& config, const Vocab
   return tokens;
 }
 
-// What both families' tokenizers read of tokenizer_config.json.
+// Reads the settings of tokenizer_config.json that both families share.
 absl::Status FinishParts(const std::string& vocab_path, const TokenizerConfig& config,
                          std::vector<AddedToken> tokens, MarianParts& parts) {
   const JsonNode root(config.json, config.place);
@@ -233,7 +233,7 @@ absl::Status FinishParts(const std::string& vocab_path, const TokenizerConfig& c
   return absl::OkStatus();
 }
 
-// One that the vocabulary has and nobody lists.
+// Adds a special token that the vocabulary has but no file lists.
 void AddSpecial(const std::string& content, const Vocabulary& vocabulary,
                 std::vector<AddedToken>& tokens) {
   const std::optional<int32_t> id = vocabulary.Find(content);
@@ -246,7 +246,7 @@ void AddSpecial(const std::string& content, const Vocabulary& vocabulary,
   token.normalized = false;
 }
 
-// The codes that transformers' class counts behind the vocabulary, in its order.
+// The language codes that transformers' class appends to the vocabulary, in this order.
 constexpr std::string_view kM2M100Codes =
     "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu "
     "ha "
@@ -255,7 +255,7 @@ constexpr std::string_view kM2M100Codes =
     "vi wo xh yi yo zh zu";
 constexpr std::string_view kWmt21Codes = "en ha is ja cs ru zh de";
 
-// The special tokens, each code with the id that the class gives it.
+// The special tokens, including the language codes with the ids that the class assigns.
 absl::StatusOr<std::vector<AddedToken>> TokensWithCodes(const TokenizerConfig& config,
                                                         const Vocabulary& vocabulary) {
   const JsonNode root(config.json, config.place);
@@ -281,7 +281,7 @@ absl::StatusOr<std::vector<AddedToken>> TokensWithCodes(const TokenizerConfig& c
     }
     token->id = id++;
   }
-  // Any other token would have the id of a code.
+  // Any other token would get the id of a code.
   for (const AddedToken& token : tokens) {
     if (token.id < vocabulary.num_tokens() || IsLanguageCode(kM2M100Tokenizer, token.content)) {
       continue;

@@ -1,5 +1,5 @@
-// The tokenizers of Marian and M2M100: SentencePiece cuts the text, a vocab.json of its own gives
-// the ids.
+// The tokenizers of Marian and M2M100: SentencePiece segments the text, and vocab.json maps pieces
+// to ids.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,12 @@
 
 namespace beamline::text {
 
-// Reads source.spm, target.spm and vocab.json (with "separate_vocabs" target_vocab.json too).
+// Reads source.spm, target.spm and vocab.json (with "separate_vocabs" also target_vocab.json).
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadMarianTokenizer(const CheckpointPath& folder,
                                                                const TokenizerConfig& config);
 
-// Reads sentencepiece.bpe.model and vocab.json. The codes of languages come behind the vocabulary;
-// which one a text has is not added here (multilingual_tokenizer.h).
+// Reads sentencepiece.bpe.model and vocab.json. Language codes come after the vocabulary. This
+// tokenizer does not add the code of a text (see multilingual_tokenizer.h).
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadM2M100Tokenizer(const CheckpointPath& folder,
                                                                const TokenizerConfig& config);
 

@@ -16,8 +16,8 @@ namespace {
 
 struct LanguageClass {
   std::string_view name;
-  const char* source;  // without src_lang
-  const char* shape;   // of a code: a stands for a small letter, A for a large one
+  const char* source;  // default of src_lang
+  const char* shape;   // of a code: 'a' is a lower-case letter, 'A' an upper-case one
   bool code_behind = false;
 };
 
@@ -27,7 +27,7 @@ constexpr std::array<LanguageClass, 4> kClasses = {{
     {kNllbTokenizer, "eng_Latn", "aaa_Aaaa"},
     {kM2M100Tokenizer, "en", "__aa__"},
 }};
-// Of M2M100: two or three letters, whose names stand alone.
+// Around the codes of M2M100, which have two or three letters; languages are named without it.
 constexpr std::string_view kMarks = "__";
 
 const LanguageClass* Find(std::string_view tokenizer_class) {
@@ -51,8 +51,9 @@ std::string_view NameOf(std::string_view code) {
 class MultilingualTokenizer : public Tokenizer {
  public:
   struct Parts {
-    std::vector<std::pair<std::string, int32_t>> languages;  // in the order of their names
-    std::string source, target;                              // of texts without a language
+    std::vector<std::pair<std::string, int32_t>> languages;  // sorted by name
+    std::string source, target;                              // defaults for texts without a
+                                                             // language
     int32_t eos_id = 0;
     bool code_behind = false;
   };

@@ -66,7 +66,7 @@ class ReplaceNormalizer : public Normalizer {
       : pattern_(std::move(pattern)), content_(std::move(content)) {}
 
   absl::Status Normalize(AlignedText* text) const override {
-    if (text->text().empty()) return absl::OkStatus();  // where no pattern matches
+    if (text->text().empty()) return absl::OkStatus();  // patterns do not match empty text
     std::vector<RegexMatch> matches;
     BEAMLINE_RETURN_IF_ERROR(pattern_.FindAll(text->text(), &matches, text->work()));
     if (matches.empty()) return absl::OkStatus();
@@ -74,7 +74,7 @@ class ReplaceNormalizer : public Normalizer {
       size_t copied = 0;
       for (const RegexMatch& match : matches) {
         text->CopyTo(copied, match.begin, writer);
-        // The new text comes from the last replaced byte, as in the reference.
+        // As in the reference, the new text has the origin of the last replaced byte.
         const ByteRange source = match.end > 0 ? text->Source(match.end - 1, match.end)
                                                : ByteRange{text->base(), text->base()};
         writer->Append(content_, source);

@@ -1,4 +1,4 @@
-// The "normalizer" of a tokenizer.json: rewrites text before it is cut into words.
+// The "normalizer" of a tokenizer.json: rewrites text before it is split into words.
 #pragma once
 
 #include <memory>
@@ -17,12 +17,12 @@ class Normalizer {
   virtual absl::Status Normalize(AlignedText* text) const = 0;
 };
 
-// Puts prefix before the text, with the origin of the first character; empty text stays empty.
+// Inserts prefix before the text, with the origin of the first character; empty text stays empty.
 void Prepend(std::string_view prefix, AlignedText* text);
-// Respells each byte as byte_alphabet.h does.
+// Replaces each byte by its spelling (byte_alphabet.h).
 void SpellBytes(AlignedText* text);
 
-// `node` is the component's object, with its "type".
+// `node` is the component's object including its "type".
 absl::StatusOr<std::unique_ptr<Normalizer>> MakeNormalizer(const JsonNode& node);
 
 }  // namespace beamline::text

@@ -15,7 +15,7 @@
 namespace beamline::text {
 namespace {
 
-// Pushes the spellings of ids through a copy of the tokenizer's decoder.
+// Passes the spellings of ids through a copy of the tokenizer's decoder.
 class PipelineDetokenizer : public IncrementalDetokenizer {
  public:
   PipelineDetokenizer(const Vocabulary* vocabulary, const AddedTokens* added_tokens,
@@ -39,7 +39,7 @@ class PipelineDetokenizer : public IncrementalDetokenizer {
     return std::make_unique<PipelineDetokenizer>(*this);
   }
 
-  // Ids that are not in use have no text.
+  // Unused ids have no text.
   void AppendTo(int32_t id, std::string* text) {
     if (const AddedToken* token = added_tokens_->Find(id)) {
       if (!token->skipped || !skip_special_tokens_) chain_.Push(token->decoded, text);
@@ -60,8 +60,8 @@ bool MentionsByteLevel(const JsonNode& root, const char* component) {
          root.value()[component].dump().find("\"ByteLevel\"") != std::string::npos;
 }
 
-// The token that plays a role: as the files say, else by one of the names that classes of
-// tokenizers have for it.
+// The token with a role: from the files, else the first of the names that tokenizer classes usually
+// use.
 std::optional<int32_t> RoleId(const Tokenizer& tokenizer, const TokenizerConfig& config,
                               const char* role, std::initializer_list<std::string_view> usual) {
   if (const std::string token = config.Role(role, ""); !token.empty()) {
@@ -131,8 +131,8 @@ absl::Status PipelineTokenizer::AddTokens(const JsonNode& root, const TokenizerC
   for (const AddedToken& token : tokens) known.insert(token.content);
   vocab_size_ = vocabulary.size();
   for (const AddedToken& token : tokens) vocab_size_ = std::max(vocab_size_, token.id + 1);
-  // As transformers does: whatever id tokenizer_config.json gives a token that tokenizer.json does
-  // not have, it comes behind all others.
+  // As in transformers: a token that tokenizer.json does not have gets an id after all others,
+  // whatever id tokenizer_config.json gives it.
   const auto add_missing = [&](AddedToken token) {
     if (!known.insert(token.content).second) return;
     const std::optional<int32_t> id = vocabulary.Find(token.content);
@@ -143,7 +143,7 @@ absl::Status PipelineTokenizer::AddTokens(const JsonNode& root, const TokenizerC
   std::ranges::stable_sort(configured, {}, &AddedToken::id);
   for (const AddedToken& token : configured) add_missing(token);
   listed_size_ = vocab_size_;
-  // A token with a role is special even when tokenizer.json does not list it.
+  // A token with a role is special even if tokenizer.json does not list it.
   for (const AddedToken& token : config.special_tokens) add_missing(token);
   BEAMLINE_ASSIGN_OR_RETURN(added_tokens_, AddedTokens::Make(std::move(tokens), normalizer_.get()));
   return absl::OkStatus();
@@ -156,7 +156,7 @@ absl::Status PipelineTokenizer::MakeDecoder(const JsonNode& root, const Tokenize
   } else {
     decoder_.Add(MakeJoinStage());
   }
-  // transformers leaves byte pair encodings alone here: their spaces are exact.
+  // transformers does not clean up BPE texts: their spaces are exact.
   if (config.clean_up_tokenization_spaces && model_->Name() != "BPE") {
     joiner_.emplace(decoder_);
     decoder_.Add(MakeFuseStage());

@@ -54,11 +54,11 @@ class PipelineTokenizer : public Tokenizer {
 
   absl::Status AddTokens(const JsonNode& root, const TokenizerConfig& config);
   absl::Status MakeDecoder(const JsonNode& root, const TokenizerConfig& config);
-  // The text's own tokens, without template, and the spaces that each is spelled with (null: not
-  // wanted).
+  // The text's own tokens without template, and the number of spaces in each token's spelling
+  // (null: not needed).
   absl::Status EncodeText(std::string_view text, std::vector<Token>* tokens,
                           std::vector<TokenSpaces>* spaces) const;
-  // REQUIRES: as many spaces as tokens, or more.
+  // REQUIRES: at least as many spaces as tokens.
   void TrimOffsets(std::string_view text, std::span<const TokenSpaces> spaces,
                    std::vector<Token>* tokens) const;
 
@@ -68,9 +68,9 @@ class PipelineTokenizer : public Tokenizer {
   AddedTokens added_tokens_;
   PostProcessor post_processor_;
   DecodeChain decoder_;                // in its initial state; copied for each use
-  std::optional<DecodeChain> joiner_;  // the same without cleaning up, where decoder_ does it
+  std::optional<DecodeChain> joiner_;  // decoder_ without its clean-up, if it has one
   std::optional<int32_t> unknown_id_, mask_id_, pad_id_;
-  std::vector<TokenSpaces> token_spaces_;  // of the model's; only when offsets are trimmed
+  std::vector<TokenSpaces> token_spaces_;  // per token of the model; only if offsets are trimmed
   bool byte_level_ = false;
   int32_t vocab_size_ = 0;
   int32_t listed_size_ = 0;  // without special tokens that have no id in the files

@@ -21,7 +21,7 @@ int64_t NumChars(std::string_view text) {
   return std::count_if(text.begin(), text.end(), [](char c) { return !IsContinuationByte(c); });
 }
 
-// The member [token, id].
+// Reads the member [token, id].
 absl::StatusOr<int32_t> ReadTokenPair(const JsonNode& node, const char* key, int32_t vocab_size) {
   BEAMLINE_ASSIGN_OR_RETURN(const JsonNode pair, node.Array(key));
   const nlohmann::json& json = pair.value();
@@ -31,7 +31,7 @@ absl::StatusOr<int32_t> ReadTokenPair(const JsonNode& node, const char* key, int
       fmt::format("is {}, expected [token, id] with an id below {}", json.dump(), vocab_size));
 }
 
-// Puts the ids of the template's special token `name` behind *ids.
+// Appends the ids of the template's special token `name` to *ids.
 absl::Status AppendSpecialToken(const JsonNode& node, const std::string& name, int32_t vocab_size,
                                 std::vector<int32_t>* ids) {
   BEAMLINE_ASSIGN_OR_RETURN(const JsonNode specials, node.Object("special_tokens"));
@@ -47,14 +47,14 @@ absl::Status AppendSpecialToken(const JsonNode& node, const std::string& name, i
   return absl::OkStatus();
 }
 
-// The type that the model is told for a piece of the template.
+// Checks the type id of a piece in the template of one text.
 absl::Status CheckType(const JsonNode& piece) {
   BEAMLINE_ASSIGN_OR_RETURN(const int64_t type, piece.IntOr("type_id", 0, 0, INT32_MAX));
   if (type == 0) return absl::OkStatus();
   return piece.Error(fmt::format("\"type_id\" is {}; only 0 is supported in \"single\"", type));
 }
 
-// The template of two texts.
+// Reads the template of two texts.
 absl::StatusOr<std::vector<PairPiece>> MakePair(const JsonNode& node, int32_t vocab_size) {
   BEAMLINE_ASSIGN_OR_RETURN(const JsonNode list, node.Array("pair"));
   std::vector<PairPiece> made;
@@ -110,8 +110,8 @@ absl::StatusOr<PostProcessor> MakeTemplate(const JsonNode& node, int32_t vocab_s
   return made;
 }
 
-// {cls} text {sep}, and of two {cls} first {sep} second {sep}; with `roberta` {sep} stands twice
-// between them, and the second is of no type of its own.
+// One text: {cls} text {sep}. Two texts: {cls} first {sep} second {sep}; with `roberta` there are
+// two {sep} between them, and the second text has type id 0.
 absl::StatusOr<PostProcessor> MakeClsSep(const JsonNode& node, int32_t vocab_size, bool roberta) {
   PostProcessor made;
   BEAMLINE_ASSIGN_OR_RETURN(const int32_t cls, ReadTokenPair(node, "cls", vocab_size));
@@ -135,7 +135,7 @@ absl::Status ReadTrimming(const JsonNode& node, PostProcessor* made) {
   return absl::OkStatus();
 }
 
-// Whether a step is more than one that trims offsets.
+// Whether a step does more than trim offsets.
 bool HasTemplate(const PostProcessor& step) {
   return step.pair.empty() || step.pair.size() > 2 || !step.prefix.empty() || !step.suffix.empty();
 }
@@ -151,7 +151,7 @@ absl::StatusOr<PostProcessor> MakeSequence(const JsonNode& node, int32_t vocab_s
     made.suffix.insert(made.suffix.end(), step.suffix.begin(), step.suffix.end());
     made.trimmings.insert(made.trimmings.end(), step.trimmings.begin(), step.trimmings.end());
     if (!HasTemplate(step)) continue;
-    if (++num_templates > 1) made.pair.clear();  // templates within templates
+    if (++num_templates > 1) made.pair.clear();  // nested templates
     if (num_templates == 1) made.pair = step.pair;
   }
   return made;
@@ -195,7 +195,7 @@ void TrimSpaces(const OffsetTrimming& trimming, const TokenSpaces& spaces, bool 
   for (int32_t i = added ? 1 : 0; i < spaces.leading && *begin < *end; ++i) {
     *begin += static_cast<int32_t>(CharLength(text[static_cast<size_t>(*begin)]));
   }
-  // A token that ends before as many characters of the text keeps its spaces.
+  // A token that ends within the first `trailing` characters of the text keeps its spaces.
   if (*end < 4 * spaces.trailing && NumChars(text.substr(0, *end)) < spaces.trailing) return;
   for (int32_t i = 0; i < spaces.trailing && *begin < *end; ++i) {
     do {

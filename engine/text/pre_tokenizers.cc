@@ -73,7 +73,7 @@ class ByteLevelPreTokenizer : public PreTokenizer {
   }
 
  private:
-  std::unique_ptr<PreTokenizer> words_;  // null: the pieces are not cut further
+  std::unique_ptr<PreTokenizer> words_;  // null: the pieces are not split further
   bool add_prefix_space_;
   bool spell_;
 };
@@ -118,7 +118,7 @@ class MetaspacePreTokenizer : public PreTokenizer {
   bool split_;
 };
 
-// Delimiters that are single characters of a class.
+// Splits at single characters of a class.
 template <typename Predicate>
 class CharPreTokenizer : public PreTokenizer {
  public:
@@ -145,7 +145,7 @@ std::unique_ptr<PreTokenizer> CutAtChars(Predicate is_delimiter, SplitBehavior b
   return std::make_unique<CharPreTokenizer<Predicate>>(is_delimiter, behavior);
 }
 
-// \w+|[^\w\s]+ : runs of word characters and runs of the rest, without the white space.
+// \w+|[^\w\s]+ : runs of word characters and runs of other characters, without white space.
 class WhitespacePreTokenizer : public PreTokenizer {
  public:
   absl::Status Split(SplitText* text) const override {
@@ -179,7 +179,7 @@ class WhitespacePreTokenizer : public PreTokenizer {
 absl::StatusOr<std::unique_ptr<PreTokenizer>> MakeMetaspace(const JsonNode& node) {
   BEAMLINE_ASSIGN_OR_RETURN(std::string replacement, node.Character("replacement"));
   BEAMLINE_ASSIGN_OR_RETURN(const bool split, node.BoolOr("split", true));
-  // Files from before prepend_scheme say add_prefix_space.
+  // Files from before prepend_scheme have add_prefix_space.
   BEAMLINE_ASSIGN_OR_RETURN(const bool add_prefix_space, node.BoolOr("add_prefix_space", true));
   BEAMLINE_ASSIGN_OR_RETURN(const std::string scheme,
                             node.StringOr("prepend_scheme", add_prefix_space ? "always" : "never"));
@@ -226,7 +226,7 @@ absl::StatusOr<PreTokenizerAndMode> MakeSequence(const JsonNode& node, bool allo
   return PreTokenizerAndMode{std::make_unique<SequencePreTokenizer>(std::move(steps)), raw_bytes};
 }
 
-// All types but the two that deal with raw bytes.
+// All types except the two that handle raw bytes.
 absl::StatusOr<std::unique_ptr<PreTokenizer>> MakePlain(const JsonNode& node,
                                                         std::string_view type) {
   if (type == "Split") {

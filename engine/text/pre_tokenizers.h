@@ -1,5 +1,5 @@
-// The "pre_tokenizer" of a tokenizer.json: cuts text into the words that the model sees one at a
-// time.
+// The "pre_tokenizer" of a tokenizer.json: splits text into the words that the model processes one
+// at a time.
 #pragma once
 
 #include <memory>
@@ -19,9 +19,8 @@ class PreTokenizer {
 
 struct PreTokenizerAndMode {
   std::unique_ptr<PreTokenizer> pre_tokenizer;
-  // True when the last step is ByteLevel and `raw_bytes` was allowed: the pieces then keep their
-  // bytes as they are instead of spelling them in the byte alphabet, and the model must do the
-  // same.
+  // True if the last step is ByteLevel and `allow_raw_bytes` was set. The pieces then keep their
+  // bytes, instead of spelling them in the byte alphabet, and the model must expect that.
   bool raw_bytes = false;
 };
 

@@ -22,7 +22,7 @@ uint32_t LeafValue(uint32_t unit) { return unit & ((1u << 31) - 1); }
 uint32_t Label(uint32_t unit) { return unit & ((1u << 31) | 0xFF); }
 uint32_t Offset(uint32_t unit) { return (unit >> 10) << ((unit & (1u << 9)) >> 6); }
 
-// ICU's grapheme cluster iterator of this thread.
+// This thread's ICU grapheme cluster iterator.
 class ClusterIterator {
  public:
   ClusterIterator() { iterator_ = ubrk_open(UBRK_CHARACTER, "root", nullptr, 0, &error_); }
@@ -104,7 +104,7 @@ size_t PrecompiledCharsmap::ForEachKey(std::string_view text, Visit visit) const
     if (!HasLeaf(unit)) continue;
     const size_t begin = LeafValue(units_[node]);
     if (begin >= replacements_.size() || IsContinuationByte(replacements_[begin])) return i;
-    // The replacement ends with its NUL.
+    // The replacement ends at its NUL.
     if (!visit(i + 1, std::string_view(replacements_.data() + begin))) return i;
   }
   return text.size();
@@ -126,7 +126,7 @@ std::optional<std::string_view> PrecompiledCharsmap::FindLongest(std::string_vie
   const size_t num_read = ForEachKey(text, [&](size_t key_length, std::string_view replacement) {
     *length = key_length;
     found = replacement;
-    return work.Spend(replacement.size());  // which were looked through for their end
+    return work.Spend(replacement.size());  // these bytes were scanned for the NUL
   });
   work.Spend(num_read);
   return found;
@@ -144,7 +144,7 @@ bool PrecompiledCharsmap::AppendReplacement(std::string_view part,
       std::count_if(part.begin(), part.end(), [](char c) { return !IsContinuationByte(c); }));
   const size_t num_new = out->size() - first;
   for (size_t i = num_old; i < num_new; ++i) (*out)[first + i].change = 1;
-  // As in the reference, what is removed before anything is written moves all that follows.
+  // As in the reference, characters removed before any output shift all following ones.
   if (num_new < num_old && !out->empty()) {
     out->back().change -= static_cast<int32_t>(num_old - num_new);
   }
@@ -173,7 +173,7 @@ absl::Status PrecompiledCharsmap::Normalize(AlignedText* text) const {
   chars.clear();
   bool changed = false;
   const std::string_view view = text->text();
-  // Between two ASCII characters there is always a cluster boundary, but in CR LF.
+  // Between two ASCII characters there is always a cluster boundary, except in CR LF.
   const auto is_simple_boundary = [&](size_t i) {
     const auto is_ascii = [](char c) { return static_cast<uint8_t>(c) < 0x80; };
     return i == 0 || i == view.size() ||

@@ -14,15 +14,15 @@
 namespace beamline::text {
 namespace {
 
-// What Oniguruma compiles takes the square of a literal's length, regardless of case, and two to
-// the number of groups that call others twice.
+// Oniguruma's compile time is quadratic in the length of a case-insensitive literal, and
+// exponential in the number of groups that call others twice.
 constexpr size_t kMaxPatternBytes = 16 << 10;
 constexpr size_t kMaxCalls = 32;
-// What Oniguruma's own limit is, which Hugging Face's library keeps to: of one place in the text.
+// Oniguruma's default limit per position in the text; Hugging Face's library uses it, too.
 constexpr unsigned long kMostRetries = 10'000'000;
-// Of one search. They count as work from there on.
+// Per search; retries beyond this count as work.
 constexpr unsigned long kRetriesForFree = 128;
-// Entries of 32 bytes or so.
+// Entries of about 32 bytes.
 constexpr size_t kStackForAll = size_t{1} << 20;
 constexpr size_t kStackPerByte = 4;
 
@@ -30,7 +30,7 @@ const OnigUChar* Bytes(std::string_view text) {
   return reinterpret_cast<const OnigUChar*>(text.data());
 }
 
-// The library's start is no matter of several threads.
+// Initialises Oniguruma once; its initialisation is not thread safe.
 void Initialize() {
   static const bool initialized = [] {
     OnigEncoding encoding = ONIG_ENCODING_UTF8;
@@ -45,7 +45,7 @@ std::string ErrorMessage(int code, OnigErrorInfo* info) {
   return std::string(reinterpret_cast<char*>(message), static_cast<size_t>(size));
 }
 
-// The pattern as it is; in *regex what the caller frees.
+// Compiles the pattern unchanged; the caller frees *regex.
 absl::Status CompileAsIs(std::string_view pattern, OnigRegex* regex) {
   OnigErrorInfo info = {};
   const OnigUChar* const begin = Bytes(pattern);
@@ -55,7 +55,7 @@ absl::Status CompileAsIs(std::string_view pattern, OnigRegex* regex) {
   return absl::InvalidArgumentError(ErrorMessage(result, &info));
 }
 
-// What one thread needs to match.
+// Scratch objects that one thread needs to match.
 class MatchScratch {
  public:
   MatchScratch() : param_(onig_new_match_param()), region_(onig_region_new()) {
@@ -76,11 +76,11 @@ class MatchScratch {
   OnigRegion* region_;
 };
 
-// What the callouts of one search tell it (counted_pattern.h).
+// State of one search, updated by its callouts (counted_pattern.h).
 struct Search {
   TextWork* work;
   size_t units_per_callout;
-  const OnigUChar* position = nullptr;  // of the one before
+  const OnigUChar* position = nullptr;  // position of the previous callout
 };
 
 int CountWork(OnigCalloutArgs* args, void* data) {
@@ -97,8 +97,8 @@ bool HasTooManyRetries(int result) {
          result == ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER;
 }
 
-// onig_search from `start` on, again with twice the retries where they are too few: how many it
-// took it does not tell.
+// onig_search from `start` on. If the retries do not suffice, it is repeated with twice as many,
+// because Oniguruma does not report how many it used.
 int FindNext(OnigRegex regex, std::string_view text, size_t start, Search* search,
              MatchScratch* scratch) {
   const OnigUChar* const begin = Bytes(text);
@@ -120,10 +120,10 @@ int FindNext(OnigRegex regex, std::string_view text, size_t start, Search* searc
 
 struct Regex::Impl {
   OnigRegex compiled = nullptr;
-  // Of a callout, beside its own: all bytes of the text by this. 0: none.
+  // Extra cost of a callout: the text's bytes divided by this. 0: none.
   size_t text_bytes_per_unit = 0;
   size_t units_per_callout = 1;
-  size_t units_per_match = 1;  // of looking at the pattern
+  size_t units_per_match = 1;  // cost of examining the pattern
   ~Impl() { onig_free(compiled); }
 };
 
@@ -145,7 +145,7 @@ absl::StatusOr<Regex> Regex::Compile(std::string_view pattern) {
         fmt::format("pattern {}: {} calls of groups (\\g); at most {} are accepted", pattern,
                     counted.calls, kMaxCalls));
   }
-  // By itself first: its faults are the file's.
+  // Compiles the original first, so that errors refer to the file's pattern.
   absl::Status status = CompileAsIs(pattern, &impl->compiled);
   if (status.ok()) {
     onig_free(std::exchange(impl->compiled, nullptr));
@@ -192,8 +192,8 @@ absl::Status Regex::FindAll(std::string_view text, std::vector<RegexMatch>* matc
   onig_set_match_stack_limit_size_of_match_param(
       scratch.param(), static_cast<unsigned int>(kStackForAll + kStackPerByte * text.size()));
   size_t start = 0;
-  // As the reference iterates: an empty match right after the one before is dropped, and the search
-  // goes on one character further.
+  // As in the reference: an empty match directly after the previous match is dropped, and the
+  // search continues one character later.
   size_t last_end = std::string_view::npos;
   while (start <= text.size()) {
     if (!work->Spend(impl_->units_per_match)) return work->status();
@@ -212,7 +212,7 @@ absl::Status Regex::FindAll(std::string_view text, std::vector<RegexMatch>* matc
       start += start < text.size() ? CharLength(text[start]) : 1;
       continue;
     }
-    // \K in what looks ahead or behind.
+    // Possible with \K in a look-ahead or look-behind.
     if (begin > end || begin < start) {
       return absl::InvalidArgumentError(
           fmt::format("a match of the tokenizer's regular expression begins before byte {}, where "

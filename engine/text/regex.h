@@ -1,4 +1,4 @@
-// Regular expressions of tokenizer files, run by Oniguruma, for which they are written.
+// Regular expressions of tokenizer files, executed by Oniguruma, for which they are written.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ struct RegexMatch {
   size_t end;
 };
 
-// Immutable, thread safe. In Oniguruma's own syntax, as Hugging Face's tokenizers have it.
+// Immutable, thread safe. Uses Oniguruma's syntax, as Hugging Face's tokenizers do.
 class Regex {
  public:
   // INVALID_ARGUMENT with the pattern and Oniguruma's message. REQUIRES: valid UTF-8.
@@ -28,9 +28,10 @@ class Regex {
   Regex& operator=(Regex&&) noexcept;
   ~Regex();
 
-  // All matches, left to right, not overlapping. What the pattern reads counts as `work`, whose
-  // status this returns when it is too much; null: of this text alone. INVALID_ARGUMENT when the
-  // pattern backtracks too often or too deep. REQUIRES: text is valid UTF-8.
+  // Finds all matches, from left to right, not overlapping. What the pattern reads is spent from
+  // `work`; if it is exhausted, its status is returned. Null: a separate budget for this text.
+  // INVALID_ARGUMENT if the pattern backtracks too often or too deeply. REQUIRES: text is valid
+  // UTF-8.
   absl::Status FindAll(std::string_view text, std::vector<RegexMatch>* matches,
                        TextWork* work = nullptr) const;
 

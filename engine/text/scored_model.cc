@@ -21,7 +21,7 @@ using nlohmann::json;
 
 namespace {
 
-// The pairs of normal pieces that make another one, those of the highest score first.
+// The pairs of normal pieces that form another piece, highest score first.
 json MergesByScore(const SentencePieceFile& file) {
   absl::flat_hash_set<std::string_view> known;
   std::vector<size_t> order;
@@ -48,7 +48,7 @@ json Replacement(const char* kind, const char* what, const char* with) {
   return {{"type", "Replace"}, {"pattern", {{kind, what}}}, {"content", with}};
 }
 
-// What SentencePiece does to a text before it looks for pieces.
+// What SentencePiece does to a text before segmentation.
 json ScoredNormalizer(const SentencePieceFile& file, bool legacy) {
   json steps = json::array();
   if (!file.character_map.empty()) {
@@ -60,12 +60,12 @@ json ScoredNormalizer(const SentencePieceFile& file, bool legacy) {
     steps.push_back(Replacement("Regex", " {2,}", " "));
   }
   if (file.escape_whitespaces) steps.push_back(Replacement("String", " ", "▁"));
-  // Metaspace leaves a text alone that begins with one.
+  // Metaspace does not change a text that starts with a mark.
   if (file.add_dummy_prefix && legacy) steps.push_back(Replacement("Regex", R"(\A▁)", "▁▁"));
   return {{"type", "Sequence"}, {"normalizers", std::move(steps)}};
 }
 
-// Any of these texts, the longest first, as a regular expression.
+// A regular expression that matches any of these texts, longest first.
 std::string AnyOf(std::vector<std::string> texts) {
   const auto is_begin = [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; };
   std::ranges::stable_sort(texts, std::ranges::greater(), [&](const std::string& text) {
@@ -110,7 +110,7 @@ absl::StatusOr<json> ReadScoredModel(const CheckpointPath& path, TokenizerConfig
     }
     if (file.add_dummy_prefix) token.normalized = false;
   }
-  std::vector<std::string> whole;  // pieces that are found as they are
+  std::vector<std::string> whole;  // pieces that are matched literally
   for (size_t id = 0; id < file.pieces.size(); ++id) {
     const File::Piece& piece = file.pieces[id];
     if (piece.type == File::PieceType::kUserDefined) whole.push_back(piece.text);

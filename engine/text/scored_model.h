@@ -1,4 +1,4 @@
-// A SentencePiece model alone, of models whose tokenizers have no class of their own.
+// Reads a SentencePiece model of a tokenizer that has no class of its own.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@
 
 namespace beamline::text {
 
-// tokenizer.model of Mistral, Phi 3 and others that have no class of their own, a SentencePiece
-// model of type BPE: as transformers 5 builds it of the model's own settings, with merges in the
-// order of the pieces' scores. `config` gets what the model says in its place: the tokens of roles,
-// and that added tokens are found before the text is normalized.
+// Reads tokenizer.model of Mistral, Phi 3 and others without a tokenizer class, a SentencePiece
+// model of type BPE. As in transformers 5, the tokenizer follows the model's own settings and
+// merges in the order of the pieces' scores. Updates `config` with the model's role tokens, and so
+// that added tokens are found before normalization.
 absl::StatusOr<nlohmann::json> ReadScoredModel(const CheckpointPath& path, TokenizerConfig& config);
 
 }  // namespace beamline::text

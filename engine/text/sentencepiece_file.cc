@@ -30,7 +30,7 @@ struct Field {
   }
 };
 
-// Walks over the fields of a message.
+// Iterates over the fields of a message.
 class MessageReader {
  public:
   explicit MessageReader(std::string_view message) : rest_(message) {}
@@ -130,7 +130,7 @@ absl::Status ReadPiece(std::string_view message, SentencePieceFile& file) {
 absl::Status ReadTrainerSpec(std::string_view message, SentencePieceFile& file) {
   const std::array<std::string*, 3> roles = {&file.unknown_piece, &file.begin_piece,
                                              &file.end_piece};
-  std::array<bool, 3> absent = {};  // whose id is negative
+  std::array<bool, 3> absent = {};  // roles whose id is negative
   const auto visit = [&](const Field& field) -> absl::Status {
     if (field.number == 3) {
       if (field.value < 1 || field.value > 4) {
@@ -205,7 +205,7 @@ absl::StatusOr<SentencePieceFile> ReadBpeFile(const CheckpointPath& from) {
         fmt::format("{}: SentencePiece model type {}; accepted: 2 (BPE)", path,
                     static_cast<int>(file.model_type)));
   }
-  // What is tried for merges grows with the pieces' lengths, squared.
+  // The search for merges is quadratic in the lengths of pieces.
   constexpr size_t kMostBytes = size_t{8} << 20, kMostPieceBytes = 512;
   absl::flat_hash_set<std::string_view> known;
   size_t num_bytes = 0;

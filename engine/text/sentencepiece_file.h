@@ -1,6 +1,5 @@
-// A SentencePiece model file (.spm, .model): a protocol buffer of message ModelProto, read here
-// field by field. Why not by the library: docs/decisions/0003-sentencepiece.md. Source:
-// sentencepiece_model.proto.
+// Reads a SentencePiece model file (.spm, .model), a protocol buffer message ModelProto, without
+// the library; docs/decisions/0003-sentencepiece.md says why. Source: sentencepiece_model.proto.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +33,8 @@ struct SentencePieceFile {
   ModelType model_type = ModelType::kUnigram;
   bool byte_fallback = false;
   bool whitespace_as_suffix = false;
-  std::string unknown_surface = " \xE2\x81\x87 ";  // what an unknown piece decodes to
-  // The pieces of roles; empty: the model has none.
+  std::string unknown_surface = " \xE2\x81\x87 ";  // text of a decoded unknown piece
+  // Pieces with a role; empty: the model has none.
   std::string unknown_piece = "<unk>", begin_piece = "<s>", end_piece = "</s>";
   // NormalizerSpec.
   std::string character_map;
@@ -44,12 +43,12 @@ struct SentencePieceFile {
   bool escape_whitespaces = true;
 };
 
-// INVALID_ARGUMENT naming the fault; the path stands in front.
+// INVALID_ARGUMENT names the path and the fault.
 absl::StatusOr<SentencePieceFile> ReadSentencePieceFile(const CheckpointPath& path);
-// The same from the file's bytes.
+// The same for the file's bytes.
 absl::StatusOr<SentencePieceFile> ParseSentencePieceFile(std::string_view bytes);
-// One of type BPE without two pieces of one text; UNIMPLEMENTED of another type, INVALID_ARGUMENT
-// of pieces that are too large to be tried for merges.
+// Reads a model of type BPE without duplicate pieces. UNIMPLEMENTED for other types;
+// INVALID_ARGUMENT if pieces are too large to search for merges.
 absl::StatusOr<SentencePieceFile> ReadBpeFile(const CheckpointPath& path);
 
 }  // namespace beamline::text

@@ -16,9 +16,9 @@ namespace {
 
 using PieceType = SentencePieceFile::PieceType;
 
-// An unknown character scores this much below the worst piece.
+// An unknown character scores this much less than the worst piece.
 constexpr float kUnkPenalty = 10.0f;
-// Of TextWork: for a pair that is looked at, of which a text has three a byte at most.
+// TextWork units per examined pair; there are at most three pairs per byte of text.
 constexpr size_t kUnitsPerPair = 32;
 
 }  // namespace
@@ -28,7 +28,7 @@ absl::StatusOr<std::unique_ptr<SentencePieceModel>> SentencePieceModel::Load(
   const std::string& path = from.string();
   std::unique_ptr<SentencePieceModel> model(new SentencePieceModel());
   BEAMLINE_ASSIGN_OR_RETURN(model->file_, ReadSentencePieceFile(from));
-  // At each byte a text is read as far as it goes on beginning with a piece.
+  // At each byte, the text is read as long as it matches the start of a piece.
   constexpr size_t kMostPieceBytes = 512;
   for (const SentencePieceFile::Piece& piece : model->file_.pieces) {
     if (piece.text.size() <= kMostPieceBytes) continue;
@@ -83,7 +83,7 @@ absl::Status SentencePieceModel::Index(const std::string& path) {
   return absl::OkStatus();
 }
 
-// A user-defined piece always wins.
+// User-defined pieces always win.
 double SentencePieceModel::ScoreOf(int32_t id, size_t length) const {
   const SentencePieceFile::Piece& piece = file_.pieces[static_cast<size_t>(id)];
   if (piece.type != PieceType::kUserDefined) return piece.score;
@@ -95,7 +95,8 @@ absl::StatusOr<std::vector<SentencePieceModel::Node>> SentencePieceModel::FindBe
   std::vector<Node> nodes(text.size() + 1);
   for (size_t begin = 0; begin < text.size();) {
     const float score_here = nodes[begin].score;
-    // Sums in double and keeps floats, as the reference does: ties fall the same way.
+    // As in the reference, sums are computed in double and stored as float, so that ties are the
+    // same.
     const auto relax = [&](size_t length, double score, int32_t id) {
       Node& node = nodes[begin + length];
       if (const double total = score + score_here; node.begin < 0 || total > node.score) {
@@ -130,7 +131,7 @@ int32_t SentencePieceModel::NormalPiece(std::string_view text) const {
 absl::StatusOr<std::vector<SentencePieceModel::Node>> SentencePieceModel::MergePairs(
     std::string_view text, TextWork& work) const {
   struct Symbol {
-    int32_t begin = 0, size = 0;  // size 0: merged into the one before it
+    int32_t begin = 0, size = 0;  // size 0: merged into the previous one
     int32_t previous = -1, next = -1;
   };
   struct Pair {
@@ -214,7 +215,7 @@ absl::StatusOr<std::vector<SentencePiece>> SentencePieceModel::Encode(std::strin
   return pieces;
 }
 
-// The last byte stands for the whole character.
+// The last byte gets the range of the whole character.
 void SentencePieceModel::AppendBytes(std::string_view text, int32_t begin, int32_t end,
                                      std::vector<SentencePiece>* pieces) const {
   for (size_t i = 0; i < text.size(); ++i) {

@@ -1,4 +1,4 @@
-// SentencePiece's segmentation over a model file. Source: SentencePiece 0.1.97, unigram_model.cc
+// SentencePiece's segmentation with a model file. Source: SentencePiece 0.1.97, unigram_model.cc
 // (EncodeOptimized), bpe_model.cc (SampleEncode) and sentencepiece_processor.cc.
 #pragma once
 
@@ -28,32 +28,31 @@ class SentencePieceModel {
  public:
   enum class PieceKind : uint8_t { kNormal, kUnknown, kControl, kByte };
 
-  // Errors name the file and the fault; UNIMPLEMENTED for models other than unigram ones and, where
-  // these may be, those that merge pairs (BPE), of which none may have user-defined or unused
-  // pieces.
+  // Errors name the file and the fault. UNIMPLEMENTED for types other than unigram and, if
+  // may_merge, BPE; also for BPE models with user-defined or unused pieces.
   static absl::StatusOr<std::unique_ptr<SentencePieceModel>> Load(const CheckpointPath& path,
                                                                   bool may_merge = false);
 
-  // INVALID_ARGUMENT when the file asks for more than a text is worth (text_work.h), or why a
-  // StopCheck of this thread says that it is to stop. REQUIRES: text is valid UTF-8.
+  // INVALID_ARGUMENT if the file needs too much work for this text (text_work.h), or the status of
+  // a StopCheck of this thread. REQUIRES: text is valid UTF-8.
   absl::StatusOr<std::vector<SentencePiece>> Encode(std::string_view text) const;
 
-  // kUnknown for pieces that the model does not have, too.
+  // Also kUnknown for pieces that the model does not have.
   PieceKind KindOf(std::string_view piece) const;
-  // True when `piece` is the model's unknown piece itself.
+  // True if `piece` is the model's unknown piece itself.
   bool IsUnknownPiece(std::string_view piece) const;
-  // What the unknown piece decodes to.
+  // Text of a decoded unknown piece.
   const std::string& unknown_surface() const { return file_.unknown_surface; }
 
-  // Whether decoding drops the space of the first piece, and of those behind while nothing but
-  // spaces was dropped.
+  // Whether decoding drops the space of the first piece (drops_first_space), and also those of the
+  // following pieces while only spaces were dropped (drops_all_leading_spaces).
   bool drops_first_space() const {
     return file_.add_dummy_prefix || file_.remove_extra_whitespaces;
   }
   bool drops_all_leading_spaces() const { return file_.remove_extra_whitespaces; }
 
  private:
-  // The best segmentation that ends at a byte: its score, its last piece and where that begins.
+  // The best segmentation that ends at a byte: its score, its last piece and that piece's start.
   struct Node {
     float score = 0.0f;
     int32_t id = -1;
@@ -63,9 +62,9 @@ class SentencePieceModel {
   SentencePieceModel() = default;
   absl::Status Index(const std::string& path);
   absl::StatusOr<std::vector<Node>> FindBestPath(std::string_view text, TextWork& work) const;
-  // The same of a model that merges: the pair of the best score first, the leftmost of equal ones.
+  // The same for BPE: merges the pair with the best score first; of equal scores, the leftmost.
   absl::StatusOr<std::vector<Node>> MergePairs(std::string_view text, TextWork& work) const;
-  // The id of a normal piece; -1: none is so spelled.
+  // The id of a normal piece; -1 if there is none with this text.
   int32_t NormalPiece(std::string_view text) const;
   double ScoreOf(int32_t id, size_t length) const;
   void AppendBytes(std::string_view text, int32_t begin, int32_t end,

@@ -1,4 +1,4 @@
-// SentencePiece's own normalisation before segmentation. Source: SentencePiece, normalizer.cc.
+// SentencePiece's normalisation before segmentation. Source: SentencePiece, normalizer.cc.
 #pragma once
 
 #include <cstdint>
@@ -23,20 +23,21 @@ class SentencePieceNormalizer {
 
   struct Result {
     std::string text;
-    // [text.size() + 1]: the byte of the input that each byte of the text stands for; last the end.
+    // [text.size() + 1]: the input byte of each byte of the text; the last entry is the input's
+    // end.
     std::vector<int32_t> origins;
   };
-  // INVALID_ARGUMENT when the file makes more of the input than MaxRewrittenBytes, or what `work`
-  // says. REQUIRES: input is valid UTF-8.
+  // INVALID_ARGUMENT if the result exceeds MaxRewrittenBytes; else the status of `work`. REQUIRES:
+  // input is valid UTF-8.
   absl::StatusOr<Result> Normalize(std::string_view input, TextWork& work) const;
 
  private:
   class Run;  // one text
-  // What the front of `rest` becomes, and how many bytes of it that takes.
+  // Returns the replacement of a prefix of `rest`; *length is the size of that prefix.
   std::string_view NormalizePrefix(std::string_view rest, size_t* length, TextWork& work) const;
 
   std::optional<PrecompiledCharsmap> map_;
-  ByteTrie user_defined_;  // pieces that are taken as they are
+  ByteTrie user_defined_;  // pieces that are not normalised
   bool add_dummy_prefix_ = true;
   bool remove_extra_whitespaces_ = true;
   bool escape_whitespaces_ = true;

@@ -28,7 +28,7 @@ std::vector<Span> Spans(size_t size, const std::vector<RegexMatch>& delimiters, 
   return spans;
 }
 
-// Joins each first delimiter of a run to the span before it.
+// Joins the first delimiter of each run to the preceding span.
 std::vector<Span> MergeDelimiters(const std::vector<Span>& spans) {
   std::vector<Span> merged;
   bool after_delimiter = false;
@@ -90,7 +90,7 @@ void CutAtDelimiters(const Piece& piece, const std::vector<RegexMatch>& delimite
     out->push_back({piece.begin + static_cast<int32_t>(begin),
                     piece.begin + static_cast<int32_t>(end), Piece::kNoToken});
   };
-  if (behavior == SplitBehavior::kIsolated) {  // the common case, and the same inverted or not
+  if (behavior == SplitBehavior::kIsolated) {  // the common case; `invert` makes no difference
     size_t covered = 0;
     for (const RegexMatch& match : delimiters) {
       emit(covered, match.begin);

@@ -1,4 +1,4 @@
-// Cutting a piece of text at delimiters.
+// Splits a piece of text at delimiters.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace beamline::text {
 
-// What becomes of a delimiter. With "-" in "the-final--countdown":
+// What happens to a delimiter. With "-" in "the-final--countdown":
 enum class SplitBehavior : uint8_t {
   kRemoved,             // the | final | countdown
   kIsolated,            // the | - | final | - | - | countdown
@@ -25,12 +25,12 @@ absl::StatusOr<SplitBehavior> ReadSplitBehavior(const JsonNode& node, const char
 // The member "pattern": {"Regex": "..."} or {"String": "..."}.
 absl::StatusOr<Regex> ReadPattern(const JsonNode& node);
 
-// Appends the parts of `piece` to *out, leaving empty ones out. The delimiters are relative to the
-// piece; with `invert` they are what is kept, and the text between them delimits.
+// Appends the parts of `piece` to *out, without empty ones. Positions of delimiters are relative to
+// the piece. With `invert`, the delimiters are kept, and the text between them delimits.
 void CutAtDelimiters(const Piece& piece, const std::vector<RegexMatch>& delimiters,
                      SplitBehavior behavior, bool invert, std::vector<Piece>* out);
 
-// Each character for which is_delimiter(char32_t) holds is one delimiter.
+// Each character for which is_delimiter(char32_t) is true is one delimiter.
 template <typename Predicate>
 void FindDelimiters(std::string_view text, Predicate is_delimiter,
                     std::vector<RegexMatch>* delimiters) {

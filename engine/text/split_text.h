@@ -1,4 +1,4 @@
-// The text of one request on its way through the pipeline: cut into pieces, aligned with the
+// The text of one request in the tokenizer's pipeline: split into pieces and aligned with the
 // original.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace beamline::text {
 
-// A byte range of SplitText::text(). A piece with a token id is an added token: finished.
+// A byte range of SplitText::text(). A piece with a token id is an added token and is finished.
 struct Piece {
   int32_t begin = 0;
   int32_t end = 0;
@@ -30,10 +30,10 @@ class SplitText {
     if (!original.empty()) pieces_.push_back({0, static_cast<int32_t>(original.size())});
   }
 
-  SplitText(const SplitText&) = delete;  // the scratch refers to the work
+  SplitText(const SplitText&) = delete;  // scratch_ points to work_
   SplitText& operator=(const SplitText&) = delete;
 
-  // What is spent for the text. Once it is too much, what was made of the text is of no use.
+  // The work spent on the text. Once it is exhausted, the result for the text is meaningless.
   TextWork& work() { return work_; }
 
   const std::vector<Piece>& pieces() const { return pieces_; }
@@ -48,7 +48,7 @@ class SplitText {
     return {sources_[begin].begin, sources_[end - 1].end};
   }
 
-  // Cuts each unfinished piece into the pieces that cut(piece, *out) appends.
+  // Splits each unfinished piece into the pieces that cut(piece, *out) appends.
   template <typename Cut>
   void CutPieces(Cut cut) {
     if (!work_.Spend(text().size() + pieces_.size())) return;
@@ -64,10 +64,11 @@ class SplitText {
     pieces_ = std::move(cut_pieces);
   }
 
-  // Whether rewriting made more of the text than MaxRewrittenBytes; the rest is gone then.
+  // Whether rewriting exceeded MaxRewrittenBytes; the text is then truncated.
   bool has_outgrown() const { return has_outgrown_; }
 
-  // Rewrites the text of each unfinished piece: rewrite(AlignedText*). Pieces that become empty go.
+  // Rewrites the text of each unfinished piece: rewrite(AlignedText*). Pieces that become empty are
+  // removed.
   template <typename RewritePiece>
   void RewritePieces(RewritePiece rewrite) {
     if (!work_.Spend(TextWork::kUnitsPerRewrittenByte * (text().size() + pieces_.size()))) return;

@@ -1,6 +1,6 @@
-// What the tokens of one text may cost, counted in units of some nanoseconds: a byte that a pattern
-// reads is one. A tokenizer's files may ask for more than any text is worth (patterns that read the
-// rest of the text at each of its bytes, thousands of normalizers in a row).
+// A work budget for tokenizing one text, in units of some nanoseconds: a byte read by a pattern
+// costs one unit. A tokenizer's files may require unreasonable work (patterns that read the rest of
+// the text at each byte, thousands of normalizers in a row).
 #pragma once
 
 #include <cstddef>
@@ -9,25 +9,25 @@
 
 namespace beamline::text {
 
-// Of one thread.
+// Used by one thread.
 class TextWork {
  public:
-  // Far beyond what published tokenizers take, which is some 50 a byte.
+  // Far above the need of published tokenizers, about 50 units per byte.
   static constexpr size_t kUnitsForAll = size_t{32} << 20;
   static constexpr size_t kUnitsPerByte = 256;
-  // Of a pass that writes the text anew, with where it comes from.
+  // For a pass that rewrites the text with its origins.
   static constexpr size_t kUnitsPerRewrittenByte = 8;
 
   explicit TextWork(size_t text_bytes)
       : text_bytes_(text_bytes), most_(kUnitsForAll + kUnitsPerByte * text_bytes) {}
 
-  // False when that is too much, or when a StopCheck of this thread says so (base/stop_check.h),
-  // which is asked now and then; then for good.
+  // False if the budget is exceeded, or if a StopCheck of this thread says to stop
+  // (base/stop_check.h), which is checked from time to time; false from then on.
   bool Spend(size_t units) {
     spent_ += units;
     return spent_ < next_look_ || Look();
   }
-  // Why Spend was false: INVALID_ARGUMENT, or what the StopCheck said. OK before.
+  // The reason why Spend returned false: INVALID_ARGUMENT, or the StopCheck's status. OK before.
   const absl::Status& status() const { return status_; }
   size_t spent() const { return spent_; }
 

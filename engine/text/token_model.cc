@@ -11,7 +11,7 @@
 namespace beamline::text {
 namespace {
 
-// "left right", as files before tokenizers 0.20 write a merge, or ["left", "right"].
+// A merge: "left right" in files before tokenizers 0.20, or ["left", "right"].
 absl::StatusOr<std::pair<std::string, std::string>> ReadMerge(const nlohmann::json& merge) {
   if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
     return std::pair(merge[0].get<std::string>(), merge[1].get<std::string>());
@@ -72,7 +72,7 @@ bool CanTakeRawBytes(const JsonNode& node) {
 }
 
 absl::StatusOr<std::unique_ptr<TokenModel>> MakeTokenModel(const JsonNode& node, bool raw_bytes) {
-  // Files before tokenizers 0.8 leave the type out; each model is known by a member of its own.
+  // Files before tokenizers 0.8 have no type; each model has a member that identifies it.
   std::string type;
   if (node.Has("type")) {
     BEAMLINE_ASSIGN_OR_RETURN(type, node.Type());

@@ -14,7 +14,7 @@
 
 namespace beamline::text {
 
-// A token and the bytes of the word that it stands for.
+// A token and its bytes in the word.
 struct WordToken {
   int32_t id = 0;
   int32_t begin = 0;
@@ -25,12 +25,12 @@ struct WordToken {
 class TokenModel {
  public:
   virtual ~TokenModel() = default;
-  // Appends the tokens of a word. What that costs beyond its bytes is spent of `work`, the whole
-  // text's. REQUIRES: word is not empty.
+  // Appends the tokens of a word. Work beyond reading its bytes is spent from `work`, the budget of
+  // the whole text. REQUIRES: word is not empty.
   virtual absl::Status Tokenize(std::string_view word, TextWork& work,
                                 std::vector<WordToken>* tokens) const = 0;
   virtual const Vocabulary& vocabulary() const = 0;
-  // Whether a token of this id is spelled as the text that it stands for, not by the vocabulary.
+  // Whether a token with this id is spelled as the text it matched, not as in the vocabulary.
   virtual bool SpelledAsText(int32_t id) const {
     static_cast<void>(id);
     return false;
@@ -39,8 +39,8 @@ class TokenModel {
   virtual std::string_view Name() const = 0;
 };
 
-// With `raw_bytes` the words come as plain bytes although the vocabulary spells them in the byte
-// alphabet; see CanTakeRawBytes.
+// With `raw_bytes`, words are plain bytes although the vocabulary uses the byte alphabet; see
+// CanTakeRawBytes.
 absl::StatusOr<std::unique_ptr<TokenModel>> MakeTokenModel(const JsonNode& node, bool raw_bytes);
 
 // Whether the model accepts raw bytes: BPE without affixes and without byte fallback.

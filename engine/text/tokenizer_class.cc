@@ -1,4 +1,4 @@
-// Long because each class has its parts here.
+// Long because it contains the parts of each class.
 #include "engine/text/tokenizer_class.h"
 
 #include <algorithm>
@@ -23,19 +23,20 @@ namespace {
 using nlohmann::json;
 
 struct TokenizerClass {
-  std::string_view model_type;  // of config.json; empty: none has the class for its own
-  std::string_view name;        // of tokenizer_config.json, there with "Fast" behind it or not
-  std::string_view model;       // of tokenizer.json, where the class makes no other
+  std::string_view model_type;  // in config.json; empty: no model type uses the class by default
+  std::string_view name;        // in tokenizer_config.json, with or without the suffix "Fast"
+  std::string_view model;       // model type in tokenizer.json, if the class does not replace it
   absl::Status (*apply)(const TokenizerConfig& config, json& tokenizer);
-  // What stands for bos_token and eos_token where the file does not say; empty: nothing.
+  // Defaults of bos_token and eos_token; empty: none.
   std::string_view begin = {}, end = {};
 };
 
-// A role of tokenizer_config.json, and the token that has it where the file does not say.
+// A role in tokenizer_config.json, and its default token.
 using Role = std::pair<const char*, const char*>;
 
-// {first} text {last}, for which a class takes its own tokens whatever tokenizer.json says. Without
-// such tokens the file's template stays, unless they were asked for.
+// Sets the template {first} text {last} with the class's own tokens, whatever tokenizer.json has.
+// If the vocabulary lacks these tokens, the file's template stays, unless the tokens were
+// configured.
 absl::Status SetTemplate(const TokenizerConfig& config, const Role& first, const Role& last,
                          const char* type, json& tokenizer) {
   json ids = json::array();
@@ -56,8 +57,8 @@ absl::Status SetTemplate(const TokenizerConfig& config, const Role& first, const
   return absl::OkStatus();
 }
 
-// The same as a template without types, of two texts with {last} so often between them. (BERT's has
-// types; RobertaProcessing, with two, trims offsets besides.)
+// The same as a template without type ids; a text pair has `num_between` {last} between the texts.
+// (BERT's template has type ids; RobertaProcessing has two {last} but also trims offsets.)
 json Untyped(const json& cls_sep, int num_between) {
   json specials = json::object(), single = json::array(), pair = json::array();
   const auto add = [&](json& pieces, const json& token) {
@@ -99,7 +100,7 @@ absl::Status ApplyBert(const TokenizerConfig& config, json& tokenizer) {
   tokenizer["decoder"] = {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}};
   json& model = tokenizer["model"];
   model["unk_token"] = config.Role("unk_token", "[UNK]");
-  // A value of another type stays, to be refused.
+  // A value of another type is kept, so that it is rejected later.
   const auto replace = [&model](const char* name, json value) {
     json& of_file = model[name];
     if (of_file.is_null() || of_file.type() == value.type()) of_file = std::move(value);
@@ -110,7 +111,7 @@ absl::Status ApplyBert(const TokenizerConfig& config, json& tokenizer) {
                      tokenizer);
 }
 
-// GPT-2's, whose template stays the file's.
+// GPT-2's parts; the template is the file's.
 absl::Status ApplyGpt2(const TokenizerConfig& config, json& tokenizer) {
   const JsonNode settings(config.json, config.place);
   BEAMLINE_ASSIGN_OR_RETURN(const bool prefix_space, settings.BoolOr("add_prefix_space", false));
@@ -154,7 +155,7 @@ absl::Status ApplyXlmRoberta(const TokenizerConfig& config, json& tokenizer) {
   return absl::OkStatus();
 }
 
-// BERT's words between RoBERTa's tokens.
+// BERT's words with RoBERTa's special tokens.
 absl::Status ApplyMpNet(const TokenizerConfig& config, json& tokenizer) {
   BEAMLINE_RETURN_IF_ERROR(ApplyBert(config, tokenizer));
   BEAMLINE_RETURN_IF_ERROR(SetTemplate(config, {"cls_token", "<s>"}, {"sep_token", "</s>"},
@@ -202,7 +203,7 @@ absl::Status ApplyAlbert(const TokenizerConfig& config, json& tokenizer) {
   return absl::OkStatus();
 }
 
-// DeBERTa's tokens, which are special whatever the file says of them.
+// DeBERTa's special tokens, which are special even if the file says otherwise.
 void MarkDebertaTokens(const TokenizerConfig& config, json& tokenizer) {
   MarkSpecials({config.Role("bos_token", "[CLS]"), config.Role("eos_token", "[SEP]"),
                 config.Role("unk_token", "[UNK]"), config.Role("sep_token", "[SEP]"),
@@ -211,9 +212,10 @@ void MarkDebertaTokens(const TokenizerConfig& config, json& tokenizer) {
                tokenizer);
 }
 
-// Pieces whose unknown one the class knows by its text, and of whose file it takes nothing else.
+// SentencePiece pieces; the class finds the unknown piece by its text and takes nothing else of the
+// file.
 absl::Status ApplyDebertaV2(const TokenizerConfig& config, json& tokenizer) {
-  constexpr int64_t kUnknownId = 1;  // where the file does not say
+  constexpr int64_t kUnknownId = 1;  // default of the file's unk_id
   const JsonNode settings(config.json, config.place);
   BEAMLINE_ASSIGN_OR_RETURN(const bool lowercase, settings.BoolOr("do_lower_case", false));
   BEAMLINE_ASSIGN_OR_RETURN(const bool splits, settings.BoolOr("split_by_punct", false));
@@ -248,7 +250,7 @@ absl::Status ApplyDebertaV2(const TokenizerConfig& config, json& tokenizer) {
                      tokenizer);
 }
 
-// A BPE over characters or bytes as its class makes it, of which the file has words and merges.
+// Sets BPE over characters or bytes as its class does; only words and merges come from the file.
 void SetBpe(bool over_characters, json& model) {
   model["unk_token"] = nullptr;
   model["fuse_unk"] = over_characters;
@@ -259,7 +261,7 @@ void SetBpe(bool over_characters, json& model) {
   model["end_of_word_suffix"] = nullptr;
 }
 
-// GPT-2's words between BERT's tokens, without types.
+// GPT-2's words with BERT's special tokens, without type ids.
 absl::Status ApplyDeberta(const TokenizerConfig& config, json& tokenizer) {
   BEAMLINE_RETURN_IF_ERROR(ApplyGpt2(config, tokenizer));
   SetBpe(/*over_characters=*/false, tokenizer["model"]);
@@ -272,14 +274,14 @@ absl::Status ApplyDeberta(const TokenizerConfig& config, json& tokenizer) {
   return absl::OkStatus();
 }
 
-// Whether bytes have spellings in this part of the file.
+// Whether this part of the file uses byte-level spellings.
 bool HasByteLevel(const json& part) {
   if (!part.is_structured()) return false;
   if (StringMember(part, "type") == "ByteLevel") return true;
   return std::ranges::any_of(part, HasByteLevel);
 }
 
-// Words over characters, with a space before the text as `scheme` says.
+// Words over characters; `scheme` says when a space is added before the text.
 void MakeLlama(const char* scheme, bool strips_space, json& tokenizer) {
   tokenizer["normalizer"] = nullptr;
   tokenizer["pre_tokenizer"] = {
@@ -294,7 +296,7 @@ void MakeLlama(const char* scheme, bool strips_space, json& tokenizer) {
   SetBpe(/*over_characters=*/true, tokenizer["model"]);
 }
 
-// A file of Llama 3 that names the class is taken as it is.
+// A Llama 3 file that names the class is used unchanged.
 absl::Status ApplyLlama(const TokenizerConfig& config, json& tokenizer) {
   for (const char* part : {"normalizer", "pre_tokenizer", "post_processor", "decoder"}) {
     if (HasByteLevel(tokenizer.value(part, json()))) return absl::OkStatus();
@@ -333,7 +335,7 @@ absl::Status ApplyQwen2(const TokenizerConfig& config, json& tokenizer) {
   return absl::OkStatus();
 }
 
-// Whose template has no tokens, whatever the file says.
+// Its template has no tokens, even if the file's has.
 absl::Status ApplyGptNeoX(const TokenizerConfig& config, json& tokenizer) {
   BEAMLINE_RETURN_IF_ERROR(ApplyGpt2(config, tokenizer));
   tokenizer["normalizer"] = {{"type", "NFC"}};
@@ -342,7 +344,7 @@ absl::Status ApplyGptNeoX(const TokenizerConfig& config, json& tokenizer) {
   return absl::OkStatus();
 }
 
-// Words over characters that end with a space, without one before the text.
+// Words over characters that end with a space; no space is added before the text.
 absl::Status ApplyGemma(const TokenizerConfig& config, json& tokenizer) {
   const auto replace = [](const char* what, const char* with) {
     return json{{"type", "Replace"}, {"pattern", {{"String", what}}}, {"content", with}};
@@ -386,7 +388,7 @@ constexpr std::array<TokenizerClass, 21> kClasses = {{
     {"deberta", "DebertaTokenizer", "BPE", ApplyDeberta},
 }};
 
-// Model types that have another one's class for their own.
+// Model types that use the class of another model type.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kAlike = {{
     {"nomic_bert", "bert"},
     {"mt5", "t5"},
@@ -403,7 +405,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kAlike =
     {"gemma3_text", "gemma"},
 }};
 
-// Names that transformers has for classes of others.
+// Other names that transformers uses for the same class.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kSameClasses = {{
     {"MobileBertTokenizer", "BertTokenizer"},
     {"SqueezeBertTokenizer", "BertTokenizer"},
@@ -420,7 +422,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kSameClas
 
 std::string TokenizerClassName(const TokenizerConfig& config, const json& model_config) {
   std::string model_type = StringMember(model_config, "model_type");
-  // Whose files name classes that are not theirs.
+  // Their files may name a class that transformers does not use.
   for (const char* plain : {"mistral", "mixtral", "modernbert", "olmo2", "phi3"}) {
     if (model_type == plain) return "";
   }
@@ -443,7 +445,7 @@ std::string TokenizerClassName(const TokenizerConfig& config, const json& model_
 
 namespace {
 
-// What the class replaces is a fault of the file where it could not be read.
+// Parts that the class replaces must still be valid; otherwise the file is rejected.
 absl::Status CheckReplaced(const JsonNode& root) {
   if (root.Has("normalizer")) {
     BEAMLINE_ASSIGN_OR_RETURN(const JsonNode node, root.Member("normalizer"));

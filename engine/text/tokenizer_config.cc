@@ -24,7 +24,7 @@ constexpr const char* kAdditionalTokens = "additional_special_tokens";  // its o
 constexpr const char* kTokenLists[] = {kExtraTokens, kAdditionalTokens};
 constexpr double kLargestMaxLength = 1e9;  // transformers writes 1e30 for "no limit"
 
-// A token is written as a string or as {"content": ...}.
+// Returns the content of a token, which is a string or {"content": ...}.
 std::optional<std::string> TokenContent(const json& token) {
   if (token.is_string()) return token.get<std::string>();
   if (token.is_object() && token.contains("content") && token["content"].is_string()) {
@@ -33,7 +33,7 @@ std::optional<std::string> TokenContent(const json& token) {
   return std::nullopt;
 }
 
-// A special token; one that is a string alone is looked for in the text as it stands.
+// Makes a special token; if it is only a string, it is matched literally.
 absl::StatusOr<AddedToken> MakeSpecialToken(const JsonNode& file, const json& token) {
   AddedToken made;
   made.content = TokenContent(token).value_or("");
@@ -94,7 +94,8 @@ absl::StatusOr<std::vector<AddedToken>> ReadAddedTokensDecoder(const JsonNode& r
   return ReadAddedTokens(JsonNode(list, node.place()), Vocabulary());
 }
 
-// 0: no limit. Files of before transformers 2 say max_len, which counts where the other is absent.
+// 0: no limit. Files before transformers 2 have max_len, which is used if model_max_length is
+// absent.
 absl::StatusOr<int64_t> ReadMaxLength(const JsonNode& root) {
   const char* key = root.value().contains("model_max_length") ? "model_max_length" : "max_len";
   if (!root.Has(key)) return 0;
@@ -108,7 +109,7 @@ absl::StatusOr<int64_t> ReadMaxLength(const JsonNode& root) {
   return static_cast<int64_t>(length);
 }
 
-// What is the older name's counts as the newer one's where that has nothing.
+// Moves the value under the older name to the newer name if that is empty.
 void TakeOlderName(json& object) {
   const auto older = object.find(kAdditionalTokens);
   if (older == object.end() || !object.value(kExtraTokens, json()).empty()) return;
@@ -134,14 +135,15 @@ void MergeSpecialTokensMap(const json& map, TokenizerConfig& config) {
   for (const char* list : kTokenLists) take(list);
 }
 
-// A list under the older name does not count beside one under the newer, be it empty; beside tokens
-// that have names it does.
+// A list under the older name is ignored if there is a list under the newer one, even an empty one;
+// it counts if the newer one has named tokens.
 void DropOlderName(json& object) {
   const auto newer = object.find(kExtraTokens);
   if (newer != object.end() && !newer->is_object()) object.erase(kAdditionalTokens);
 }
 
-// added_tokens.json of before added_tokens_decoder: ids by token. One of `specials` is special.
+// Reads added_tokens.json, from before added_tokens_decoder: ids by token. Tokens in `specials` are
+// special.
 absl::StatusOr<std::vector<AddedToken>> ReadAddedTokensFile(
     const JsonNode& file, const std::vector<AddedToken>& specials) {
   std::vector<AddedToken> tokens;
@@ -204,10 +206,10 @@ absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const CheckpointPath& folder
   BEAMLINE_RETURN_IF_ERROR(CollectSpecialTokens(JsonNode(special_map, config.map_place), &of_map));
   const JsonNode root(config.json, config.place);
   BEAMLINE_ASSIGN_OR_RETURN(config.added_tokens, ReadAddedTokensDecoder(root));
-  // Special tokens that a text spells would be cut into pieces as any other text.
+  // With this setting, special tokens in a text would be split like any other text.
   BEAMLINE_ASSIGN_OR_RETURN(const bool split, root.BoolOr("split_special_tokens", false));
   if (split) return root.Error("\"split_special_tokens\" is true; only false is supported");
-  // Another way to cut words than the file's, for Mistral's.
+  // This setting splits words differently from the file, for Mistral.
   BEAMLINE_ASSIGN_OR_RETURN(const bool fix, root.BoolOr("fix_mistral_regex", false));
   if (fix) return root.Error("\"fix_mistral_regex\" is true; only false is supported");
   BEAMLINE_RETURN_IF_ERROR(CollectSpecialTokens(root, &config.special_tokens));
@@ -215,8 +217,8 @@ absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const CheckpointPath& folder
   BEAMLINE_ASSIGN_OR_RETURN(const json added, ReadOptionalObject(added_path));
   const JsonNode added_node(added, added_path.string());
   BEAMLINE_RETURN_IF_ERROR(ReadAddedTokensFile(added_node, {}).status());
-  // transformers reads the older files where the newer one does not list its tokens, and then takes
-  // their word for it.
+  // transformers reads the older files only if the newer one does not list its tokens, and then
+  // they take precedence.
   const bool is_older = !config.json.contains("added_tokens_decoder");
   TakeOlderName(config.json);
   if (is_older) MergeSpecialTokensMap(special_map, config);

@@ -17,28 +17,28 @@
 namespace beamline::text {
 
 struct TokenizerConfig {
-  // tokenizer_config.json, {} when there is none, with the tokens of special_tokens_map.json in
-  // place of its own where that file counts.
+  // tokenizer_config.json, {} if there is none. If special_tokens_map.json takes precedence, its
+  // tokens replace those of this file.
   nlohmann::json json = nlohmann::json::object();
-  std::string place;                            // tokenizer_config.json's name, for errors
-  std::string map_place;                        // special_tokens_map.json's
-  std::set<std::string, std::less<>> from_map;  // the keys that are that file's
-  std::vector<AddedToken> added_tokens;  // of "added_tokens_decoder", else of added_tokens.json
+  std::string place;                            // name of tokenizer_config.json, for errors
+  std::string map_place;                        // name of special_tokens_map.json
+  std::set<std::string, std::less<>> from_map;  // keys that come from special_tokens_map.json
+  std::vector<AddedToken> added_tokens;  // from "added_tokens_decoder", else added_tokens.json
   std::vector<AddedToken>
       special_tokens;       // the values of unk_token and the like, then others; no ids
-  bool gives_types = true;  // to the model, of two texts; set by LoadTokenizer
+  bool gives_types = true;  // whether the model gets type ids; set by LoadTokenizer
   bool clean_up_tokenization_spaces = false;
-  int64_t model_max_length = 0;  // 0: absent or absurd
+  int64_t model_max_length = 0;  // 0: absent or unreasonably large
 
-  // The token that plays a role, as "eos_token", or `otherwise`.
+  // The token with this role, such as "eos_token", or `otherwise`.
   std::string Role(const char* role, std::string_view otherwise) const;
-  // model_input_names: what the tokenizer gives to its model; empty when the file does not say.
+  // model_input_names: the inputs that the tokenizer gives to its model; empty if not set.
   std::vector<std::string> ModelInputNames() const;
-  // The file that says which token plays a role.
+  // Name of the file that sets the token with this role.
   const std::string& PlaceOf(std::string_view role) const;
 };
 
-// Files that are not there are like empty ones.
+// Missing files count as empty.
 absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const CheckpointPath& folder);
 
 }  // namespace beamline::text

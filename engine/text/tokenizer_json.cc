@@ -20,7 +20,7 @@ json IdOf(const json& tokenizer, const std::string& content) {
   const auto vocab = model.find("vocab");
   if (vocab == model.end()) return nullptr;
   if (vocab->is_object()) return vocab->value(content, json());
-  for (size_t id = 0; vocab->is_array() && id < vocab->size(); ++id) {  // pieces and scores
+  for (size_t id = 0; vocab->is_array() && id < vocab->size(); ++id) {  // pieces with scores
     const json& piece = (*vocab)[id];
     if (piece.is_array() && !piece.empty() && piece[0] == content) return id;
   }

@@ -1,4 +1,4 @@
-// Looking things up in a tokenizer.json before a tokenizer is made of it.
+// Look-ups in a tokenizer.json before a tokenizer is built from it.
 #pragma once
 
 #include <string>
@@ -7,13 +7,13 @@
 
 namespace beamline::text {
 
-// The member string; empty where there is none.
+// The string member; empty if there is none.
 std::string StringMember(const nlohmann::json& object, const char* key);
 
-// The id of a token that tokenizer.json has; null where it has none.
+// The id of a token in tokenizer.json; null if it has none.
 nlohmann::json IdOf(const nlohmann::json& tokenizer, const std::string& content);
 
-// The first character map among the steps of a "normalizer"; null when there is none.
+// The first character map among the steps of a "normalizer"; null if there is none.
 nlohmann::json FindPrecompiled(const nlohmann::json& normalizer);
 
 }  // namespace beamline::text

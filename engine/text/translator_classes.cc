@@ -23,7 +23,7 @@ json Replace(const char* pattern, const char* content) {
 
 json Sequence(json steps) { return {{"type", "Sequence"}, {"normalizers", std::move(steps)}}; }
 
-// Words that begin with a mark; `at_white_space`: white space ends one and is dropped.
+// Words start with a mark; `at_white_space`: white space ends a word and is dropped.
 void SetMetaspace(bool at_white_space, json& tokenizer) {
   const json metaspace = {
       {"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "always"}, {"split", true}};
@@ -36,7 +36,7 @@ void SetMetaspace(bool at_white_space, json& tokenizer) {
   tokenizer["decoder"] = metaspace;
 }
 
-// Pieces whose unknown one has an id that the class knows.
+// Sets the unknown piece, whose id the class defines.
 absl::Status SetUnknown(const TokenizerConfig& config, int unk_id, json& tokenizer) {
   json& model = tokenizer["model"];
   const auto vocab = model.find("vocab");
@@ -52,7 +52,7 @@ absl::Status SetUnknown(const TokenizerConfig& config, int unk_id, json& tokeniz
   return absl::OkStatus();
 }
 
-// text {end}
+// Sets the template: text {end}
 absl::Status SetEnd(const TokenizerConfig& config, const std::string& end, json& tokenizer) {
   const json id = IdOf(tokenizer, end);
   if (id.is_null()) {
@@ -66,12 +66,12 @@ absl::Status SetEnd(const TokenizerConfig& config, const std::string& end, json&
   return absl::OkStatus();
 }
 
-// The class's own tokens, which are special whatever the file says of them.
+// The class's own tokens, which are special even if the file says otherwise.
 struct OwnTokens {
-  std::string_view language_class = {};  // whose codes they are, too
-  std::string_view numbered = {};        // "<extra_id_": these with a number and ">" behind, too
+  std::string_view language_class = {};  // also the language codes of this class
+  std::string_view numbered = {};        // "<extra_id_": also these, followed by a number and ">"
   std::vector<std::string> names;
-  std::string mask = {};  // stands for a word with its space
+  std::string mask = {};  // replaces a word including its leading space
 
   bool Has(std::string_view token) const {
     if (token.empty()) return false;
@@ -85,7 +85,7 @@ struct OwnTokens {
   }
 };
 
-// Those that all of these classes have.
+// Tokens that all of these classes have.
 std::vector<std::string> Named(const TokenizerConfig& config) {
   return {config.Role("pad_token", "<pad>"), config.Role("eos_token", "</s>"),
           config.Role("unk_token", "<unk>")};
@@ -101,7 +101,7 @@ OwnTokens OfLanguages(std::string_view language_class, const TokenizerConfig& co
 void MarkSpecials(const OwnTokens& own, json& tokenizer) {
   json& added = tokenizer["added_tokens"];
   if (added.is_null()) added = json::array();
-  if (!added.is_array()) return;  // which is a fault for whoever reads it
+  if (!added.is_array()) return;  // the reader of added_tokens reports this
   const auto mark = [&](const std::string& token, const json& id) {
     if (!own.Has(token)) return;
     for (const json& known : added) {
@@ -121,7 +121,7 @@ void MarkSpecials(const OwnTokens& own, json& tokenizer) {
     for (const auto& [token, id] : vocab.items()) mark(token, id);
     return;
   }
-  // Of equal pieces the last one has the id.
+  // Of equal pieces, the last one has the id.
   for (size_t id = vocab.is_array() ? vocab.size() : 0; id-- > 0;) {
     if (vocab[id].is_array() && !vocab[id].empty() && vocab[id][0].is_string()) {
       mark(vocab[id][0].get<std::string>(), id);

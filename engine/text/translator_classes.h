@@ -1,5 +1,5 @@
-// What transformers' classes of encoder-decoders over SentencePiece's pieces make of a
-// tokenizer.json, as tokenizer_class.h has it of others. Faults are named.
+// How transformers' classes of encoder-decoders with SentencePiece models change a tokenizer.json;
+// tokenizer_class.h covers other classes. Faults are errors.
 #pragma once
 
 #include <string>
@@ -14,13 +14,13 @@ namespace beamline::text {
 
 inline constexpr std::string_view kT5Tokenizer = "T5Tokenizer";
 
-// Lists those of these tokens that the vocabulary has, and the file does not list itself, as
-// special.
+// Marks these tokens as special if the vocabulary has them and the file does not list them itself.
 void MarkSpecials(std::vector<std::string> names, nlohmann::json& tokenizer);
 
 absl::Status ApplyT5(const TokenizerConfig& config, nlohmann::json& tokenizer);
 absl::Status ApplyPegasus(const TokenizerConfig& config, nlohmann::json& tokenizer);
-// Of these three the special tokens around a text are of its language (multilingual_tokenizer.h).
+// For these three, the special tokens around a text depend on its language
+// (multilingual_tokenizer.h).
 absl::Status ApplyMBart(const TokenizerConfig& config, nlohmann::json& tokenizer);
 absl::Status ApplyMBart50(const TokenizerConfig& config, nlohmann::json& tokenizer);
 absl::Status ApplyNllb(const TokenizerConfig& config, nlohmann::json& tokenizer);

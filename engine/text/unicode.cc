@@ -15,7 +15,7 @@ bool IsOlderThan(char32_t c, uint8_t major_version) {
   return age[0] != 0 && age[0] < major_version;
 }
 
-// Capitals of Unicode 16 and 17, which Rust knows and older ICUs do not.
+// Capital letters of Unicode 16 and 17, which Rust knows but older ICU versions do not.
 struct CaseRange {
   char32_t first;
   char32_t last;

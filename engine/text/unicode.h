@@ -1,6 +1,6 @@
-// Character classes as the Rust crates behind Hugging Face's tokenizers define them. Some of those
-// crates keep to an old Unicode version (8 for punctuation, control characters and nonspacing
-// marks, 9 for normalization), and so do these functions; the others follow the installed ICU.
+// Character classes as in the Rust crates that Hugging Face's tokenizers use. Some of these crates
+// use an old Unicode version (8 for punctuation, control characters and nonspacing marks, 9 for
+// normalization), and so do these functions. The others follow the installed ICU.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ bool IsNonspacingMark(char32_t c);  // Mn
 bool IsMark(char32_t c);            // Mn, Mc, Me
 bool IsNormalized(char32_t c);      // known to the crate that normalizes
 
-// Full lower-case mapping of one character, without context: 1 or 2 characters, count in *count.
+// Full lower-case mapping of one character without context: 1 or 2 characters, number in *count.
 void ToLower(char32_t c, char32_t lower[2], int* count);
 
 }  // namespace beamline::text

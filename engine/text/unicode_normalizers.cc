@@ -12,8 +12,8 @@
 namespace beamline::text {
 namespace {
 
-// One character of the normalized text and how many of the characters before normalization it
-// stands for; 0 for the further characters of a decomposition.
+// One character of the normalized text, and how many original characters it replaces; 0 for further
+// characters of a decomposition.
 struct FormChar {
   char32_t c;
   uint8_t combining_class;
@@ -65,7 +65,7 @@ class FormBuilder {
     chars_.push_back({c, combining_class, consumed});
   }
 
-  // Canonical order of the combining marks since the last base character.
+  // Sorts the combining marks since the last base character into canonical order.
   void SortMarks() {
     std::stable_sort(
         chars_.begin() + static_cast<ptrdiff_t>(sorted_), chars_.end(),
@@ -73,13 +73,13 @@ class FormBuilder {
     sorted_ = chars_.size();
   }
 
-  // Unicode 15.0, section 3.11, D117: joins each starter with the marks that are not blocked from
-  // it.
+  // Unicode 15.0, section 3.11, D117: composes each starter with the marks that are not blocked
+  // from it.
   void Compose() {
     std::vector<FormChar> composed;
     composed.reserve(chars_.size());
     ptrdiff_t starter = -1;
-    int last_class = -1;  // of the characters kept since the starter; -1 when there are none
+    int last_class = -1;  // of the characters kept since the starter; -1 if there are none
     for (const FormChar& next : chars_) {
       if (starter >= 0 && last_class < static_cast<int>(next.combining_class)) {
         FormChar& base = composed[static_cast<size_t>(starter)];
@@ -235,7 +235,8 @@ absl::StatusOr<std::unique_ptr<Normalizer>> MakeBertNormalizer(const JsonNode& n
   BEAMLINE_ASSIGN_OR_RETURN(const bool clean_text, node.BoolOr("clean_text", true));
   BEAMLINE_ASSIGN_OR_RETURN(const bool chinese, node.BoolOr("handle_chinese_chars", true));
   BEAMLINE_ASSIGN_OR_RETURN(const bool lowercase, node.BoolOr("lowercase", true));
-  // As in the original BERT: accents go when the case goes, unless the file says otherwise.
+  // As in the original BERT: accents are stripped if the text is lowercased, unless the file says
+  // otherwise.
   BEAMLINE_ASSIGN_OR_RETURN(const bool strip_accents, node.BoolOr("strip_accents", lowercase));
   return std::make_unique<BertNormalizer>(clean_text, chinese, strip_accents, lowercase);
 }

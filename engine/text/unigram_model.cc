@@ -18,12 +18,12 @@ namespace beamline::text {
 namespace {
 
 constexpr int32_t kNone = -1;
-// SentencePiece, unigram_model.cc: an unknown character scores this much below the worst piece.
+// SentencePiece, unigram_model.cc: an unknown character scores this much less than the worst piece.
 constexpr double kUnknownPenalty = 10.0;
 
-// The value that serde_json reads from the shortest decimal form of `value`: digits and power of
-// ten are converted apart, so that it can be one unit in the last place off. Ties between ways to
-// cut a text hang on that.
+// The value that serde_json reads from the shortest decimal form of `value`. It converts digits and
+// power of ten separately, so it can be off by one unit in the last place. Ties between
+// segmentations depend on that.
 double AsSerdeReads(double value) {
   const std::string text = fmt::format("{}", value);
   uint64_t digits = 0;
@@ -89,14 +89,14 @@ class UnigramModel : public TokenModel {
   std::string_view Name() const override { return "Unigram"; }
 
  private:
-  // The best way to a byte position: its last piece, and where that begins.
+  // The best segmentation up to a byte position: its last piece and that piece's start.
   struct Node {
     double score = 0;
     int32_t id = kNone;
     int32_t begin = kNone;
   };
 
-  // Viterbi over byte positions. Adjacent unknown characters come out as one piece.
+  // Viterbi over byte positions. Adjacent unknown characters become one piece.
   absl::Status FindBestPath(std::string_view word, TextWork& work,
                             std::vector<WordToken>* path) const {
     thread_local std::vector<Node> nodes;
@@ -115,7 +115,7 @@ class UnigramModel : public TokenModel {
         relax(length, scores_[static_cast<size_t>(id)], id);
         has_char |= length == char_length;
       };
-      // Pieces may be long, and the word all that they begin with.
+      // Pieces may be long, and the whole word may match the start of one.
       if (!work.Spend(trie_.ForEachPrefix(word.substr(begin), visit))) return work.status();
       if (!has_char) {
         if (!config_.unk_id.has_value()) return NoUnknownToken(word.substr(begin, char_length));
@@ -184,7 +184,7 @@ absl::StatusOr<std::unique_ptr<TokenModel>> UnigramFromJson(const JsonNode& node
     config.unk_id = static_cast<int32_t>(unk_id);
   }
   BEAMLINE_ASSIGN_OR_RETURN(config.byte_fallback, node.BoolOr("byte_fallback", false));
-  // Set where transformers reads the file and hands on the scores (translator_classes.cc).
+  // Set for files whose scores transformers itself reads and passes on (translator_classes.cc).
   BEAMLINE_ASSIGN_OR_RETURN(const bool exact_scores, node.BoolOr("exact_scores", false));
   std::vector<std::string> tokens;
   std::vector<double> scores;

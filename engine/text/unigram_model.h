@@ -1,4 +1,4 @@
-// The unigram language model of SentencePiece: the most probable way to cut a text into pieces.
+// The unigram language model of SentencePiece: finds the most probable segmentation of a text.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Each thread remembers how recent words were tokenized; language repeats its words.
+// Caches per thread how recent words were tokenized, because words repeat in language.
 #pragma once
 
 #include <array>
@@ -13,8 +13,8 @@
 
 namespace beamline::text {
 
-// Direct mapped: a new word takes the place of the one that hashed to the same slot. One table
-// serves all models of the thread, so memory does not grow with models; no locks, no invalidation.
+// Direct mapped: a new word replaces the one in its slot. One table serves all models of the
+// thread, so memory does not grow with models. No locks, no invalidation.
 class WordCache {
  public:
   static constexpr size_t kMaxWordBytes = 32;
@@ -24,7 +24,7 @@ class WordCache {
     thread_local WordCache cache;
     return cache;
   }
-  // Distinguishes the entries of one model from those of others, past ones included.
+  // A new id that distinguishes a model's entries from those of all other models, also past ones.
   static uint64_t NewOwner() {
     static std::atomic<uint64_t> next{1};
     return next.fetch_add(1, std::memory_order_relaxed);
@@ -46,7 +46,7 @@ class WordCache {
     return true;
   }
 
-  // `tokens` must follow each other without gaps from byte 0 on; others are not kept.
+  // Stores the tokens only if they are contiguous from byte 0 on.
   void Store(uint64_t owner, std::string_view word, const WordToken* tokens, size_t num_tokens) {
     if (word.size() > kMaxWordBytes || num_tokens > kMaxTokens) return;
     Entry& entry = entries_[Slot(owner, word)];
@@ -65,7 +65,7 @@ class WordCache {
   }
 
  private:
-  static constexpr size_t kNumEntries = 1 << 13;  // x 88 bytes: stays in a core's L2 cache
+  static constexpr size_t kNumEntries = 1 << 13;  // x 88 bytes: fits into a core's L2 cache
 
   struct Entry {
     uint64_t owner = 0;  // 0: empty

@@ -11,7 +11,7 @@
 namespace beamline::text {
 namespace {
 
-// Tokens by their bytes, without what marks them as a continuation.
+// Tokens by their bytes, without the continuation prefix.
 struct PieceTable {
   TokenMap ids;
   size_t longest = 0;  // bytes
@@ -60,7 +60,7 @@ class WordPieceModel : public TokenModel {
            max_chars_;
   }
 
-  // Takes the longest token that fits again and again; false when none fits.
+  // Repeatedly takes the longest token that fits; false if none fits.
   bool CutLongestFirst(std::string_view word, std::vector<WordToken>* tokens) const {
     for (size_t begin = 0; begin < word.size();) {
       const PieceTable& table = begin == 0 ? initial_ : continuing_;

@@ -14,7 +14,7 @@ struct WordPieceConfig {
   int64_t max_input_chars_per_word = 100;  // longer words are unknown
 };
 
-// INVALID_ARGUMENT when the unknown token is not in the vocabulary.
+// INVALID_ARGUMENT if the unknown token is not in the vocabulary.
 absl::StatusOr<std::unique_ptr<TokenModel>> MakeWordPiece(Vocabulary vocabulary,
                                                           WordPieceConfig config);
 absl::StatusOr<std::unique_ptr<TokenModel>> WordPieceFromJson(const JsonNode& node);
