@@ -23,7 +23,7 @@ using jinja::Value;
 using jinja::Variables;
 
 constexpr size_t kMostTemplates = 64;
-constexpr size_t kMostFiles = 10000;  // beside them in their folder
+constexpr size_t kMostFiles = 10000;  // listed in additional_chat_templates
 constexpr const char* kDefaultName = "default";
 constexpr const char* kToolName = "tool_use";
 
@@ -33,7 +33,7 @@ absl::Status NotJson(std::string_view field, std::string_view accepted, std::str
                      .text = fmt::format("{}: {}", field, fault)});
 }
 
-// A JSON value of this kind; None of an empty text.
+// Parses a JSON value of this kind; None if the text is empty.
 absl::StatusOr<Value> ReadJsonField(const std::string& field, const std::string& text, Kind kind) {
   if (text.empty()) return Value::None();
   const std::string_view accepted = kind == Kind::kDict ? "a JSON object" : "a JSON list";
@@ -46,7 +46,7 @@ absl::StatusOr<Value> ReadJsonField(const std::string& field, const std::string&
   return value;
 }
 
-// The same, a list of objects.
+// The same for a list of objects.
 absl::StatusOr<Value> ReadObjects(const std::string& field, const std::string& text) {
   BEAMLINE_ASSIGN_OR_RETURN(Value list, ReadJsonField(field, text, Kind::kList));
   if (list.is(Kind::kNone)) return list;
@@ -65,8 +65,8 @@ absl::Status CheckText(const std::string& field, std::string_view text) {
                      .text = fmt::format("{} is not valid UTF-8 at byte {}", field, *place)});
 }
 
-// A message as the template sees it: without members that are null, and its reasoning under every
-// name that templates have for it, both as transformers does.
+// A message as the template gets it. As in transformers, members that are null are left out, and
+// the reasoning is available under every name that templates use for it.
 absl::StatusOr<Value> MessageValue(const ChatMessage& message, const std::string& field) {
   Variables members;
   const auto add = [&](std::string name, Value value) -> absl::Status {
@@ -88,7 +88,7 @@ absl::StatusOr<Value> MessageValue(const ChatMessage& message, const std::string
   BEAMLINE_ASSIGN_OR_RETURN(
       const auto more, ReadJsonField(field + ".members_json", message.members_json, Kind::kDict));
   if (!more.is(Kind::kNone)) {
-    // At most the few that a message has are looked through.
+    // Members are searched linearly, so their number is limited.
     constexpr size_t kMostMembers = 64;
     const auto& entries = more.as<jinja::DictObject>().entries;
     BEAMLINE_RETURN_IF_ERROR(CheckCount(field + ".members_json", entries.size(), kMostMembers));
@@ -120,7 +120,7 @@ absl::StatusOr<std::string> ReadTemplate(const CheckpointPath& path) {
   return ReadWholeFile(path, static_cast<int64_t>(jinja::Template::kMostBytes));
 }
 
-// Whether the text has this word, which is not a part of a longer name.
+// Whether the text contains this word, not as part of a longer name.
 bool HasName(std::string_view text, std::string_view name) {
   const auto is_of_name = [&](size_t at) {
     return at < text.size() &&
@@ -296,7 +296,7 @@ absl::StatusOr<std::string> ChatTemplates::Render(const Chat& chat, std::string_
   set("documents", std::move(documents));
   set("add_generation_prompt", Value::Bool(chat.add_generation_prompt));
   auto text = named->parsed->Render(variables);
-  // What stopped it from outside is no fault of the template's.
+  // If rendering was stopped from outside, the template is not at fault.
   if (text.ok() || !absl::IsInvalidArgument(text.status())) return text;
   const std::string fault(text.status().message());
   const bool raised = text.status().GetPayload(jinja::kRaisedPayload).has_value();
