@@ -1,4 +1,4 @@
-// The arguments of a call, found by their parameters' names.
+// Binds the arguments of a call to parameter names.
 #pragma once
 
 #include <initializer_list>
@@ -13,7 +13,7 @@ namespace beamline::jinja {
 
 class Bound {
  public:
-  // Throws where one of the first `required` is missing, and of what the function does not take.
+  // Throws if one of the first `required` is missing, or if an argument is unknown.
   Bound(Run& run, std::string_view function, const Args& args,
         std::initializer_list<std::string_view> names, size_t required = 0);
 

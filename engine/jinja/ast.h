@@ -1,4 +1,4 @@
-// A template as its parser understands it.
+// The syntax tree of a template.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ using Body = std::vector<StatementPtr>;
 enum class ExpressionKind : uint8_t {
   kConstant,
   kName,
-  kMember,  // of a namespace, to be set
+  kMember,  // of a namespace; assignment target
   kTuple,
   kList,
   kDict,         // operands: key, value, key, value ...
@@ -36,12 +36,12 @@ enum class ExpressionKind : uint8_t {
   kAttribute,  // text: its name
   kItem,       // operands: object, key
   kSlice,      // operands: start, stop, step, each may be null
-  kCall,       // operands[0]: what is called
-  kFilter,     // operands[0]: of what; null in filter blocks. text: its name
+  kCall,       // operands[0]: the callee
+  kFilter,     // operands[0]: the input, null in filter blocks; text: its name
   kTest,       // text: its name
 };
 
-// What stands between the parentheses of a call.
+// The arguments inside the parentheses of a call.
 struct CallArguments {
   std::vector<ExpressionPtr> positional;
   std::vector<std::pair<std::string, ExpressionPtr>> named;
@@ -53,7 +53,7 @@ struct Expression {
   ExpressionKind kind = ExpressionKind::kConstant;
   int line = 0;
   int depth = 1;  // of the tree below it
-  int name = -1;  // of names: which
+  int name = -1;  // of names: index in Program::names
   std::string text;
   Value value;  // of a constant
   std::vector<ExpressionPtr> operands;
@@ -64,7 +64,7 @@ struct Expression {
 enum class StatementKind : uint8_t {
   kText,
   kPrint,
-  kIf,  // conditions[i] goes with bodies[i]; one more body: else
+  kIf,  // conditions[i] belongs to bodies[i]; one more body: else
   kFor,
   kSet,
   kSetBlock,
@@ -80,14 +80,15 @@ enum class StatementKind : uint8_t {
 struct Statement {
   StatementKind kind = StatementKind::kText;
   int line = 0;
-  std::string text;  // of text; of a macro its name
+  std::string text;  // of text; of a macro: its name
   int name = -1;     // of a macro
-  // if: conditions; for: the sequence, and what its items must be (may be null); set and print: the
-  // value; with: the values; call: the call; a block's filter (may be null).
+  // if: the conditions. for: the sequence, and the condition for its items (may be null). set and
+  // print: the value. with: the values. call: the call. Set and filter blocks: the filter (may be
+  // null).
   std::vector<ExpressionPtr> expressions;
-  std::vector<ExpressionPtr> targets;  // for, set: one; with: each value's
+  std::vector<ExpressionPtr> targets;  // for, set: one; with: one per value
   std::vector<Body> bodies;
-  // Of macros and call blocks.
+  // Only for macros and call blocks.
   std::vector<int> parameters;
   std::vector<std::string> parameter_names;
   std::vector<ExpressionPtr> defaults;  // of the last parameters
@@ -96,7 +97,7 @@ struct Statement {
   bool takes_kwargs = false;
 };
 
-// The names that the language itself gives to something.
+// Names with a predefined meaning.
 enum WellKnownName : int { kLoopName, kCallerName, kVarargsName, kKwargsName };
 
 struct Program {

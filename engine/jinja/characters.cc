@@ -42,7 +42,7 @@ std::string Lower(std::string_view text) {
 std::string Title(std::string_view text) {
   std::string made;
   bool in_word = false;
-  size_t word = 0;  // where the letters to be lowered begin
+  size_t word = 0;  // start of the letters to convert to lower case
   for (size_t i = 0; i < text.size();) {
     const size_t begin = i;
     const char32_t c = ReadChar(text, &i);

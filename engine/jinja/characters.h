@@ -1,4 +1,4 @@
-// Letters as Python's strings know them.
+// Case and character classes as in Python's strings.
 #pragma once
 
 #include <string>

@@ -8,10 +8,10 @@
 
 namespace beamline::jinja {
 
-// Null where there is none. `self` is the filtered value.
+// Null if there is none. The filter's `self` is the filtered value.
 Native FindFilter(std::string_view name);
 
-// Those of sequences, and of all else.
+// The filters of sequences, and all others.
 Native FindSequenceFilter(std::string_view name);
 Native FindTextFilter(std::string_view name);
 

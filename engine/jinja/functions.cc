@@ -17,7 +17,7 @@ namespace beamline::jinja {
 namespace {
 
 Value Range(Run& run, const Value&, const Args& args) {
-  constexpr int64_t kMost = 100000;  // of the sandbox
+  constexpr int64_t kMost = 100000;  // limit of the sandbox
   const Bound bound(run, "range", args, {"start", "stop", "step"}, 1);
   auto range = std::make_shared<RangeObject>();
   range->stop = bound.Whole(0, 0);
@@ -27,7 +27,7 @@ Value Range(Run& run, const Value&, const Args& args) {
     range->step = bound.Whole(2, 1);
   }
   if (range->step == 0) run.Fail("range() arg 3 must not be zero");
-  // Differences of numbers this small cannot overflow.
+  // Differences between numbers of this size cannot overflow.
   constexpr int64_t kFar = int64_t{1} << 61;
   for (const int64_t end : {range->start, range->stop, range->step}) {
     if (end > kFar || end < -kFar) run.Fail("an argument of range() is too large");
@@ -38,7 +38,7 @@ Value Range(Run& run, const Value&, const Args& args) {
   return {Kind::kRange, std::move(range)};
 }
 
-// Of dict() and namespace(): the pairs of a mapping or of a sequence, then the named ones.
+// Members for dict() and namespace(): the pairs of a mapping or sequence, then the named arguments.
 std::shared_ptr<DictObject> Members(Run& run, const Args& args, std::string_view function) {
   auto dict = std::make_shared<DictObject>();
   if (args.positional.size() > 1) {
@@ -163,7 +163,7 @@ std::string FormatTime(Run& run, const std::string& format, int64_t now) {
   if (format.empty()) return "";
   std::string made(64 * kMostFormat, '\0');
   run.Touch(made.size());
-  // A space in front tells an empty result from one that does not fit.
+  // With a leading space, an empty result differs from one that does not fit.
   made.resize(std::strftime(made.data(), made.size(), (" " + format).c_str(), &local));
   if (made.empty() || !IsValidUtf8(made)) run.Fail("a format of a time has no result");
   return made.substr(1);

@@ -1,4 +1,4 @@
-// The functions that a template finds: range, namespace, raise_exception ...
+// The global functions of templates: range, namespace, raise_exception, ...
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace beamline::jinja {
 
-// Null where there is none.
+// Null if there is none.
 Native FindFunction(std::string_view name);
 
 // The members of a cycler.
 bool StatefulAttribute(Run& run, const Value& value, std::string_view name, Value* found);
 
-// What strftime makes of the time, in the server's time zone.
+// The result of strftime for this time, in the server's time zone.
 std::string FormatTime(Run& run, const std::string& format, int64_t now);
 
 }  // namespace beamline::jinja

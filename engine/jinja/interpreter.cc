@@ -11,7 +11,7 @@
 namespace beamline::jinja {
 namespace {
 
-// That are looked through, where there is no index.
+// Entries per step in linear searches.
 constexpr size_t kNamesPerStep = 16;
 constexpr size_t kVariablesPerStep = 64;
 
@@ -226,7 +226,7 @@ Interpreter::Flow Interpreter::ExecuteFilterBlock(const Statement& statement,
 
 Interpreter::Flow Interpreter::ExecuteWith(const Statement& statement, const ScopePtr& scope) {
   const ScopePtr inner = Inner(scope);
-  // All values are those of the outside.
+  // All values are evaluated in the outer scope.
   std::vector<Value> values = EvaluateAll(statement.expressions, *scope);
   for (size_t i = 0; i < values.size(); ++i) Assign(*statement.targets[i], values[i], *inner);
   return Execute(statement.bodies[0], inner);

@@ -15,13 +15,13 @@ namespace beamline::jinja {
 
 class Interpreter {
  public:
-  // Both outlive it.
+  // Both must outlive the interpreter.
   Interpreter(const Program& program, Run& run) : program_(program), run_(run) {}
 
   // Throws Fault.
   std::string Render(const Variables& variables);
 
-  // The line of what is computed.
+  // The line that is being executed.
   int line() const { return line_; }
 
  private:
@@ -43,7 +43,7 @@ class Interpreter {
   void Assign(const Expression& target, const Value& value, Scope& scope);
   void SetVariable(Scope& scope, int name, Value value);
   void Write(std::string_view text);
-  // What the body writes.
+  // Stores what the body writes in *text.
   Flow Capture(const Body& body, const ScopePtr& scope, std::string* text);
 
   // Macros.
@@ -60,7 +60,7 @@ class Interpreter {
   Value EvaluateConcat(const Expression& expression, Scope& scope);
   Value EvaluateDict(const Expression& expression, Scope& scope);
   Value EvaluateItem(const Expression& expression, Scope& scope);
-  // Of `input` where a block's text is filtered.
+  // `input`: the text of a filter block, else null.
   Value EvaluateFilter(const Expression& expression, Scope& scope, const Value* input);
   std::vector<Value> EvaluateAll(const std::vector<ExpressionPtr>& expressions, Scope& scope);
   Args EvaluateArguments(const CallArguments& arguments, Scope& scope);

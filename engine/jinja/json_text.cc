@@ -1,4 +1,4 @@
-// json.dumps of Python, and the reading of JSON.
+// Python's json.dumps, and JSON parsing.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -150,7 +150,7 @@ class JsonWriter {
   std::string text_;
 };
 
-// Makes a value of what the parser of a JSON text meets.
+// Builds a value from the events of the JSON parser.
 class ValueReader final : public nlohmann::json_sax<nlohmann::json> {
  public:
   const std::string& fault() const { return fault_; }
@@ -191,7 +191,7 @@ class ValueReader final : public nlohmann::json_sax<nlohmann::json> {
 
  private:
   struct Level {
-    std::shared_ptr<DictObject> dict;  // of an object
+    std::shared_ptr<DictObject> dict;  // only for an object
     std::vector<Value> items;
     Value key;
   };

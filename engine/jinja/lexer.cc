@@ -17,7 +17,7 @@ bool IsNameStart(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsNamePart(char c) { return IsNameStart(c) || IsDigit(c); }
 
-// Line ends as \n, and without the last one.
+// Converts line ends to \n and drops the last one.
 std::string Normalize(std::string_view source) {
   std::string text;
   text.reserve(source.size());
@@ -54,7 +54,7 @@ class Lexer {
     if (!text.empty()) Add(TokenType::kData, std::string(text));
   }
 
-  // Moves to `end`; counts the lines in between.
+  // Moves to `end` and counts the lines in between.
   void MoveTo(size_t end) {
     line_ += static_cast<int>(std::count(source_.begin() + static_cast<ptrdiff_t>(position_),
                                          source_.begin() + static_cast<ptrdiff_t>(end), '\n'));
@@ -79,7 +79,7 @@ class Lexer {
     return source_.substr(std::min(position, source_.size())).starts_with(text);
   }
 
-  // What is left of `text` in front of a tag with this sign.
+  // The part of `text` that remains before a tag with this sign.
   std::string_view StripBefore(std::string_view text, char sign, bool is_print) const {
     if (sign == '-') {
       while (!text.empty()) {
@@ -105,7 +105,7 @@ class Lexer {
     return source[position] == '-' || source[position] == '+' ? source[position] : '\0';
   }
 
-  // Text up to the next tag, and that tag.
+  // Reads text up to the next tag, and that tag.
   void Root() {
     size_t tag = source_.find('{', position_);
     while (tag != std::string_view::npos && !At(tag, "{{") && !At(tag, "{%") && !At(tag, "{#")) {
@@ -130,7 +130,7 @@ class Lexer {
     Tag(kind == '{');
   }
 
-  // Behind a "{% raw %}" at `tag`.
+  // The position after a "{% raw %}" at `tag`.
   std::optional<size_t> RawBegin(size_t tag) const {
     size_t position = tag + (SignAt(source_, tag + 2) == '\0' ? 2 : 3);
     position = SkipSpace(position);
@@ -161,7 +161,7 @@ class Lexer {
       AddData(StripBefore(source_.substr(position_, tag - position_), sign, false));
       return MoveTo(end);
     }
-    // Jinja takes one at the very end for empty.
+    // As in Jinja, a raw tag at the very end counts as empty.
     if (position_ < source_.size()) Fail("Missing end of raw directive");
   }
 
@@ -175,7 +175,7 @@ class Lexer {
     MoveTo(sign == '-' ? SkipSpace(end + 2) : sign == '+' ? end + 2 : SkipNewline(end + 2));
   }
 
-  // Whether the tag ended here.
+  // Whether the tag ends here; consumes the end.
   bool TagEnd(bool is_print) {
     if (!open_.empty()) return false;
     const std::string_view end = is_print ? "}}" : "%}";
@@ -196,7 +196,7 @@ class Lexer {
   void Tag(bool is_print) {
     while (true) {
       MoveTo(SkipSpace(position_));
-      if (position_ >= source_.size()) return;  // the parser says what it misses
+      if (position_ >= source_.size()) return;  // the parser reports the missing end
       if (TagEnd(is_print)) return;
       const char c = source_[position_];
       if (IsDigit(c)) {
@@ -214,7 +214,7 @@ class Lexer {
     }
   }
 
-  // Digits with single underscores between them, from `position` on.
+  // Reads digits with single underscores between them, starting at `position`.
   size_t Digits(size_t position, std::string* digits) const {
     while (position < source_.size()) {
       const bool joins = source_[position] == '_' && position + 1 < source_.size() &&
@@ -326,7 +326,7 @@ class Lexer {
   size_t position_ = 0;
   int line_ = 1;
   bool starts_line_ = true;
-  std::string open_;  // what closes the brackets that are open
+  std::string open_;  // closing brackets of the open ones
   std::vector<Token> tokens_;
 };
 

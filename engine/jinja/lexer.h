@@ -1,5 +1,5 @@
-// A template's text as tokens, by the rules of Jinja's lexer with trim_blocks and lstrip_blocks, as
-// transformers sets them.
+// Splits a template into tokens by the rules of Jinja's lexer, with trim_blocks and lstrip_blocks
+// set as in transformers.
 #pragma once
 
 #include <cstdint>
@@ -27,21 +27,21 @@ enum class TokenType : uint8_t {
 struct Token {
   TokenType type = TokenType::kEnd;
   int line = 1;
-  std::string text;  // of data and strings what they stand for
-  Value value;       // of a number
+  std::string text;  // data and strings: their value
+  Value value;       // numbers: their value
 };
 
-// What is wrong with a template, or with what it computes.
+// An error in a template, or in what it computes.
 struct Fault {
   std::string message;
-  int line = 0;         // 0: where the rendering is
-  bool raised = false;  // by the template's own raise_exception
+  int line = 0;         // 0: the line being rendered
+  bool raised = false;  // by the template's raise_exception
 };
 
 // Throws Fault.
 std::vector<Token> Tokenize(std::string_view source);
 
-// White space as Python has it.
+// White space as defined by Python.
 bool IsSpace(char32_t c);
 
 }  // namespace beamline::jinja

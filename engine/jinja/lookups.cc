@@ -11,7 +11,7 @@
 namespace beamline::jinja {
 namespace {
 
-// As Jinja says what it looked in.
+// The value's description in Jinja's error messages.
 std::string Owner(const Value& value) {
   if (value.is(Kind::kNone)) return "None";
   return fmt::format("{} object", TypeName(value));
@@ -21,7 +21,7 @@ Value NoAttribute(Run& run, const Value& value, std::string_view name) {
   return run.Undefined(fmt::format("'{}' has no attribute '{}'", Owner(value), Shorten(name)));
 }
 
-// A member that the object has by itself, methods first; false where there is none.
+// Finds an attribute of the object itself, methods first; false if there is none.
 bool OwnAttribute(Run& run, const Value& value, std::string_view name, Value* found) {
   const auto unsafe = [&] {
     *found = run.Undefined(fmt::format("access to attribute '{}' of '{}' object is unsafe.",
@@ -57,13 +57,13 @@ bool OwnAttribute(Run& run, const Value& value, std::string_view name, Value* fo
   return false;
 }
 
-// The place of item `index` of `size`, counted from the end where it is negative; -1: nowhere.
+// Index of item `index` of `size`, counted from the end if negative; -1: out of range.
 int64_t Place(int64_t index, int64_t size) {
   if (index < 0) index += size;
   return index >= 0 && index < size ? index : -1;
 }
 
-// Byte offsets of each character, and of the end.
+// Byte offset of each character, and of the end.
 std::vector<size_t> CharacterOffsets(Run& run, const std::string& text) {
   run.Room(text.size() * sizeof(size_t));
   std::vector<size_t> offsets;
@@ -86,7 +86,7 @@ Value CharacterAt(Run& run, const StringObject& object, int64_t index, bool* fou
   return run.String(object.text.substr(begin, length));
 }
 
-// value[key] of Python; false where it raises.
+// Python's value[key]; false if Python raises an error.
 bool OwnItem(Run& run, const Value& value, const Value& key, Value* found) {
   bool has = false;
   switch (value.kind) {
@@ -145,7 +145,7 @@ SliceBounds Adjust(Run& run, const Value& start, const Value& stop, const Value&
 
 template <typename Take>
 void ForSlice(Run& run, const SliceBounds& bounds, int64_t size, Take take) {
-  // A step beyond the size is like the size: one item at most.
+  // A step larger than the size takes at most one item, like a step of the size.
   const int64_t step = std::clamp(bounds.step, -size - 1, size + 1);
   for (int64_t i = bounds.start; step > 0 ? i < bounds.stop : i > bounds.stop; i += step) {
     run.Step();

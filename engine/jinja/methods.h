@@ -12,22 +12,21 @@ namespace beamline::jinja {
 
 enum class MethodKind : uint8_t { kNone, kFound, kChanges };
 
-// The method of this name, bound to the value. kChanges: there is one, which the sandbox does not
-// let a template call. Throws of methods that are not supported.
+// Finds the method with this name and binds it to the value. kChanges: the method changes its
+// object, which the sandbox does not allow. Throws for unsupported methods.
 MethodKind FindMethod(Run& run, const Value& value, std::string_view name, Value* found);
 
-// loop.index and the like.
+// Looks up loop.index and the like.
 bool LoopAttribute(Run& run, const Value& loop, std::string_view name, Value* found);
 
-// Of changes that look each word or character up by itself: many times what copying it takes.
+// Cost of operations that look up each word or character: many times the cost of copying.
 inline constexpr size_t kStepsPerCharacter = 2;
 
-// Of `text`: without the characters at its ends that are in `characters`; without these, white
-// space.
+// Removes the characters in `characters` (null: white space) at the ends of `text`.
 enum class StripSides : uint8_t { kBoth, kLeft, kRight };
 std::string Strip(Run& run, std::string_view text, const std::string* characters,
                   StripSides sides = StripSides::kBoth);
-// At most `count` of them where it is not negative.
+// Replaces at most `count` occurrences, all if it is negative.
 std::string Replace(Run& run, std::string_view text, std::string_view old_text,
                     std::string_view new_text, int64_t count);
 

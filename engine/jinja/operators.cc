@@ -70,7 +70,7 @@ double FloatModulo(double a, double b) {
   return rest;
 }
 
-// Python's floor division, which is not the floor of the quotient.
+// Python's floor division, which differs from the floor of the quotient.
 double FloatFloor(double a, double b) {
   const double rest = std::fmod(a, b);
   double quotient = (a - rest) / b;
@@ -108,7 +108,7 @@ Value WholeArithmetic(Run& run, std::string_view symbol, int64_t a, int64_t b) {
   } else {
     if (b == 0) run.Fail("division by zero");
     if (symbol == "/") return Value::Float(static_cast<double>(a) / static_cast<double>(b));
-    if (b == -1) {  // the one quotient that may not fit
+    if (b == -1) {  // the only quotient that may overflow
       too_large = symbol == "//" && __builtin_sub_overflow(int64_t{0}, a, &result);
     } else {
       int64_t quotient = a / b;
@@ -231,7 +231,7 @@ bool IsLess(Run& run, const Value& a, const Value& b) {
   }
   if (a.is(Kind::kString) && b.is(Kind::kString)) {
     run.Touch(std::min(Text(a).size(), Text(b).size()));
-    return Text(a) < Text(b);  // UTF-8 sorts as its characters do
+    return Text(a) < Text(b);  // UTF-8 sorts like its code points
   }
   if (a.kind == b.kind && (a.is(Kind::kList) || a.is(Kind::kTuple))) {
     const Run::Deeper deeper(run);

@@ -1,4 +1,4 @@
-// What Python's operators do to values, and how it writes them.
+// Python's operators, and its conversion of values to text.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace beamline::jinja {
 
 bool Truth(const Value& value);
 bool IsEqual(Run& run, const Value& a, const Value& b);
-// Throws where Python has no order.
+// Throws if Python defines no order.
 bool IsLess(Run& run, const Value& a, const Value& b);
 bool Contains(Run& run, const Value& item, const Value& container);
 
@@ -26,43 +26,43 @@ Value Negative(Run& run, const Value& value);
 std::string ToText(Run& run, const Value& value);
 std::string Repr(Run& run, const Value& value);
 std::string FloatText(double value);
-// The text of a string, what str() makes of others: what filters of texts take.
+// The text of a string; for other values, that of str(). Used by text filters.
 std::string SoftText(Run& run, const Value& value);
 
-// len(); throws where there is none.
+// len(); throws if the value has none.
 int64_t Length(Run& run, const Value& value);
 bool HasLength(const Value& value);
 int64_t CountCharacters(Run& run, const StringObject& text);
-// What a loop over the value goes through. Of an iterator what is left of it, which is gone then.
+// The items that a loop visits. An iterator returns its remaining items and is empty afterwards.
 std::vector<Value> Iterate(Run& run, const Value& value);
 bool IsIterable(const Value& value);
 
-// value.name and value[key], as Jinja looks them up; undefined where there is none.
+// value.name and value[key] as in Jinja; undefined if there is none.
 Value Attribute(Run& run, const Value& value, std::string_view name);
 Value Item(Run& run, const Value& value, const Value& key);
 Value Slice(Run& run, const Value& value, const Value& start, const Value& stop, const Value& step);
-// Of a dict; null when there is none. Throws where the key cannot be one.
+// A dict's value; null if there is none. Throws if the key is not hashable.
 const Value* Lookup(Run& run, const DictObject& dict, const Value& key);
 void CheckKey(Run& run, const Value& key);
-// Puts a member into a dict that is being made; hashing its key counts.
+// Sets a member of a dict under construction; the cost of hashing the key is counted.
 void SetMember(Run& run, DictObject& dict, Value key, Value value);
 
-// Counts the looking through a namespace's members, which have no index.
+// Counts the cost of a linear search in a namespace's members.
 inline void CountMembers(Run& run, const std::vector<std::pair<std::string, Value>>& members) {
   constexpr size_t kMembersPerStep = 16;
   run.Step(members.size() / kMembersPerStep);
 }
 
-// Throws what an operation on this undefined value says.
+// Throws the error for an operation on this undefined value.
 [[noreturn]] void FailUndefined(Run& run, const Value& value);
 
-// A whole number of an argument.
+// A whole number from an argument.
 int64_t Whole(Run& run, const Value& value, std::string_view what);
 
-// Whether the text is a number of digits alone, of 64 bits.
+// Whether the text consists of digits only and fits into 64 bits.
 bool ParseIndex(std::string_view text, int64_t* index);
 
-// What safe text is added to.
+// Escapes text for HTML, as for text that is added to safe text.
 std::string Escape(std::string_view text);
 
 }  // namespace beamline::jinja

@@ -1,4 +1,4 @@
-// Long because every level of precedence is a function.
+// Long because every precedence level has a function.
 #include <algorithm>
 #include <array>
 #include <utility>

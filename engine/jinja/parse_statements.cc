@@ -315,7 +315,7 @@ StatementPtr Parser::ParseGeneration() {
   auto made = std::make_unique<Statement>();
   made->kind = StatementKind::kScope;
   made->line = Take().line;
-  // A function of its own in transformers, so that no loop goes through it.
+  // transformers renders this block in a function of its own, so loops outside do not apply inside.
   const int loops = std::exchange(loops_, 0);
   made->bodies.push_back(ParseStatements({"endgeneration"}));
   Take();

@@ -1,5 +1,4 @@
-// The parser's state, which expressions and statements share. Source: jinja2/parser.py of
-// Jinja 3.1.
+// The parser's state, shared by expressions and statements. Source: jinja2/parser.py of Jinja 3.1.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +16,7 @@ namespace beamline::jinja {
 // Every method throws Fault.
 class Parser {
  public:
-  // Of expressions, statements, and of the trees that chains of operators make.
+  // Maximum nesting of expressions and statements, and depth of trees from operator chains.
   static constexpr int kMostDepth = 100;
 
   explicit Parser(std::vector<Token> tokens);
@@ -47,7 +46,7 @@ class Parser {
 
   // Expressions.
   ExpressionPtr Make(ExpressionKind kind, int line, std::string text = "") const;
-  // With operands that are there already.
+  // Adds an operand that is already parsed.
   void Add(Expression& parent, ExpressionPtr operand) const;
   ExpressionPtr ParseExpression(bool with_conditional = true);
   ExpressionPtr ParseOr();
@@ -76,7 +75,7 @@ class Parser {
     bool with_conditional = true;
     bool in_parentheses = false;
     bool with_members = false;
-    std::string_view end = {};  // a name that ends it
+    std::string_view end = {};  // a name that ends the tuple
   };
   ExpressionPtr ParseTuple(const TupleRules& rules);
   bool IsTupleEnd(std::string_view end) const;
@@ -85,7 +84,7 @@ class Parser {
 
   // Statements.
   Body ParseBody(const std::vector<std::string_view>& ends);
-  // What follows a tag's head, up to one of `ends`, which is not taken.
+  // Parses the statements after a tag's head, up to one of `ends`, which is not consumed.
   Body ParseStatements(const std::vector<std::string_view>& ends);
   StatementPtr ParseStatement();
   StatementPtr ParseFor();
@@ -105,10 +104,10 @@ class Parser {
   std::vector<Token> tokens_;
   size_t position_ = 0;
   int depth_ = 0;
-  int loops_ = 0;  // around this place, in this function
+  int loops_ = 0;  // loops around this place in the current function
   std::vector<std::string> names_;
   absl::flat_hash_map<std::string, int> name_ids_;
-  std::vector<bool> seen_;  // of the well-known names, in the function that is read
+  std::vector<bool> seen_;  // well-known names used in the function being parsed
 };
 
 }  // namespace beamline::jinja

@@ -99,7 +99,7 @@ Value Run::Undefined(std::string message) {
 }
 
 Value Run::Dict(std::shared_ptr<DictObject> dict) {
-  constexpr size_t kEntryBytes = 2 * sizeof(Value) + 48;  // with what the hash table has of it
+  constexpr size_t kEntryBytes = 2 * sizeof(Value) + 48;  // including the hash table's share
   Hold(*dict, sizeof(DictObject) + dict->entries.size() * kEntryBytes);
   CheckDepth(*dict);
   return {Kind::kDict, std::move(dict)};

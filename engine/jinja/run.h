@@ -1,4 +1,4 @@
-// One rendering: its bounds, what it holds, and the making of values that count.
+// The state of one rendering: limits, memory accounting, and creation of accounted values.
 #pragma once
 
 #include <cstddef>
@@ -17,19 +17,18 @@
 
 namespace beamline::jinja {
 
-// Variables by their names' numbers. A loop's iteration, a macro's call and the like have their
-// own.
+// Variables by name index. Each loop iteration, macro call and the like has its own scope.
 struct Scope {
   Scope* parent = nullptr;
   std::vector<std::pair<int, Value>> variables;
 
   void Set(int name, Value value);
-  // Here or further out; null: nowhere. Adds to `looked` how many variables and scopes it looked
-  // at.
+  // Searches this scope and the outer ones; null if not found. Adds the number of searched
+  // variables and scopes to `looked`.
   const Value* Find(int name, size_t* looked) const;
 };
 
-// The rendering was stopped from outside.
+// Thrown when the rendering is stopped from outside.
 struct Stopped {
   absl::Status status;
 };
@@ -41,19 +40,19 @@ class Run {
   size_t steps() const { return steps_; }  // so far
 
   const RenderLimits& limits() const { return limits_; }
-  int64_t now() const { return now_; }  // in seconds since 1970; below 0: ask the clock
+  int64_t now() const { return now_; }  // seconds since 1970; below 0: use the clock
 
   [[noreturn]] void Fail(std::string message) const { throw Fault{std::move(message)}; }
 
-  // Counts work: steps, or bytes that are read or written. Throws Fault when it is too much, and
-  // Stopped, every some thousand steps, when a StopCheck of this thread says so.
+  // Counts work: steps, or bytes read or written. Throws Fault if the limit is exceeded. Every few
+  // thousand steps it checks the thread's StopCheck and throws Stopped if that says so.
   void Step(size_t steps = 1) {
     steps_ += steps;
     if (steps_ >= next_look_) Look();
   }
   void Touch(size_t bytes) { Step(bytes / kBytesPerStep); }
 
-  // New values. Each counts as work and as memory, until it is gone.
+  // Create new values. Each counts as work, and as memory while it exists.
   Value String(std::string text, bool safe = false);
   Value List(std::vector<Value> items) { return Sequence(Kind::kList, std::move(items)); }
   Value Tuple(std::vector<Value> items) { return Sequence(Kind::kTuple, std::move(items)); }
@@ -64,22 +63,22 @@ class Run {
   Value Method(std::string_view name, Native native, const Value& self);
   Value Macro(const Statement& macro, Scope& scope);
   Value NewNamespace();
-  // What an object comes to hold later.
+  // Accounts for memory that an object uses later.
   void Hold(Object& object, size_t bytes);
 
-  // Throws unless so much more may be held: asked before it is made.
+  // Throws unless `bytes` more may be allocated; call before allocating.
   void Room(size_t bytes);
 
-  // The end of what may be printed.
+  // Throws if the output would exceed its limit.
   void CheckOutput(size_t bytes) const;
 
-  // Memory that is taken for as long as the rendering lasts.
+  // Accounts for memory that is used until the rendering ends.
   void Spend(size_t bytes);
 
-  // A scope that lives as long as the rendering, as a macro refers to it.
+  // Keeps a scope until the rendering ends, because a macro refers to it.
   void Keep(std::shared_ptr<Scope> scope);
 
-  // Of calls and expressions within each other.
+  // Limits the nesting of calls and expressions.
   struct Deeper {
     explicit Deeper(Run& its_run) : run(its_run) {
       if (++run.depth_ > kMostDepth) {
@@ -93,7 +92,7 @@ class Run {
 
  private:
   static constexpr size_t kBytesPerStep = 32;
-  static constexpr size_t kStepsPerLook = 4096;  // some hundred microseconds
+  static constexpr size_t kStepsPerLook = 4096;  // a few hundred microseconds
   static constexpr int kMostDepth = 600;
   static constexpr int kMostValueDepth = 200;
 
@@ -107,7 +106,7 @@ class Run {
   size_t steps_ = 0;
   size_t next_look_ = 0;
   int depth_ = 0;
-  // May refer to each other, by pointers that own nothing.
+  // Namespaces may refer to each other; these pointers do not own.
   std::deque<std::vector<std::pair<std::string, Value>>> namespaces_;
   std::vector<std::shared_ptr<Scope>> kept_;
 };

@@ -9,7 +9,7 @@ size_t FindText(Run& run, std::string_view text, std::string_view wanted, size_t
   if (from > text.size()) return std::string_view::npos;
   const std::string_view rest = text.substr(from);
   if (wanted.empty()) return from;
-  // glibc's memmem is linear (two-way); of short texts it reads 256 bytes a place at most.
+  // glibc's memmem is linear (two-way); for short texts it reads at most 256 bytes per position.
   const void* const found = memmem(rest.data(), rest.size(), wanted.data(), wanted.size());
   if (found == nullptr) {
     run.Touch(rest.size() + wanted.size());

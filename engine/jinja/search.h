@@ -1,5 +1,6 @@
-// Texts found in others, in time linear in both whatever they hold: std::string::find takes the
-// product of their sizes for "aaaa...b" in "aaaa...". What is read counts as work of the rendering.
+// Text search in time linear in both texts, for any content: std::string::find takes time
+// proportional to the product of their sizes for "aaaa...b" in "aaaa...". Bytes read count as work
+// of the rendering.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +15,10 @@ namespace beamline::jinja {
 // As text.find(wanted, from).
 size_t FindText(Run& run, std::string_view text, std::string_view wanted, size_t from = 0);
 
-// Finds the last occurrence of one text, also in several others.
+// Finds the last occurrence of one text; reusable for several texts to search.
 class LastFinder {
  public:
-  // `wanted` outlives it.
+  // `wanted` must outlive the finder.
   LastFinder(Run& run, std::string_view wanted);
 
   // As text.rfind(wanted).
@@ -28,8 +29,7 @@ class LastFinder {
 
   Run& run_;
   const std::string_view wanted_;
-  // Of each beginning of the reversed text, the longest other beginning that it ends with
-  // (Knuth, Morris, Pratt 1977).
+  // For each prefix of the reversed text, its longest proper border (Knuth, Morris, Pratt 1977).
   std::vector<uint32_t> borders_;
 };
 

@@ -38,7 +38,7 @@ std::vector<std::string_view> SplitAt(Run& run, std::string_view text, char sepa
   return parts;
 }
 
-// The keys that "address.city.0" names, one behind the other.
+// Splits "address.city.0" into its keys.
 std::vector<Value> Path(Run& run, const Value& attribute) {
   if (attribute.is(Kind::kNone)) return {};
   if (!attribute.is(Kind::kString)) return {attribute};
@@ -52,7 +52,7 @@ std::vector<Value> Path(Run& run, const Value& attribute) {
   return path;
 }
 
-// What a filter's `attribute` means: the item itself where it is None.
+// The getter for a filter's `attribute`; None: the item itself.
 Getter AttributeGetter(Run& run, const Value& attribute, std::optional<Value> otherwise = {}) {
   return [&run, path = Path(run, attribute), otherwise](const Value& item) {
     Value value = item;
@@ -81,7 +81,7 @@ std::string NameArgument(Run& run, const Args& args, size_t i, std::string_view 
 }
 
 Value Map(Run& run, const Value& self, const Args& args) {
-  if (!Truth(self)) return run.Iterator({});  // 0 too, as Jinja has it
+  if (!Truth(self)) return run.Iterator({});  // also for 0, as in Jinja
   Getter get;
   if (args.positional.empty()) {
     const Bound bound(run, "map", args, {"attribute", "default"}, 1);
@@ -103,7 +103,7 @@ Value Map(Run& run, const Value& self, const Args& args) {
   return run.Iterator(std::move(made));
 }
 
-// select, reject, selectattr and rejectattr.
+// Implements select, reject, selectattr and rejectattr.
 Value Choose(Run& run, const Value& self, const Args& args, bool by_attribute, bool keeps) {
   if (!Truth(self)) return run.Iterator({});
   size_t first = 0;
@@ -193,7 +193,7 @@ Value JoinFilter(Run& run, const Value& self, const Args& args) {
 }
 
 void SortBy(Run& run, std::vector<std::pair<Value, Value>>& keyed, bool descending) {
-  // Python keeps the order of equals in both directions.
+  // As in Python, equal items keep their order in both directions.
   std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
     return descending ? IsLess(run, b.first, a.first) : IsLess(run, a.first, b.first);
   });

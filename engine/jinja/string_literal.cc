@@ -14,7 +14,7 @@ int HexDigit(char c) {
   return -1;
 }
 
-// A character of `count` hexadecimal digits.
+// Reads a character of `count` hexadecimal digits.
 std::optional<char32_t> ReadHex(std::string_view digits, size_t count) {
   if (digits.size() < count) return std::nullopt;
   uint32_t c = 0;

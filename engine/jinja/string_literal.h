@@ -7,7 +7,7 @@
 
 namespace beamline::jinja {
 
-// What a string literal stands for; nullopt, and why, where it has no meaning.
+// The value of a string literal; nullopt with *fault set if it is invalid.
 std::optional<std::string> UnescapeString(std::string_view literal, std::string* fault);
 
 }  // namespace beamline::jinja

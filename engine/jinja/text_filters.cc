@@ -17,7 +17,7 @@
 namespace beamline::jinja {
 namespace {
 
-// As soft_str: a text stays what it is.
+// Like soft_str: safe text stays safe.
 Value SoftLike(Run& run, const Value& self, std::string text) {
   return run.String(std::move(text), self.is(Kind::kString) && self.as<StringObject>().safe);
 }
@@ -30,7 +30,7 @@ Value Trim(Run& run, const Value& self, const Args& args) {
   return SoftLike(run, self, Strip(run, text, &characters));
 }
 
-// Jinja's own title: words begin behind spaces and opening brackets.
+// Jinja's own title: words start after spaces and opening brackets.
 std::string TitleWords(std::string_view text) {
   std::string made;
   size_t begin = 0;
@@ -108,7 +108,8 @@ Value StringOf(Run& run, const Value& self, const Args& args) {
   return self.is(Kind::kString) ? self : run.String(ToText(run, self));
 }
 
-// A number as int() and float() of Python read it: white space around it, single underscores.
+// A number as Python's int() and float() read it: with white space around it and single
+// underscores.
 std::string NumberText(std::string_view text) {
   while (!text.empty() && IsSpace(static_cast<unsigned char>(text.front()))) text.remove_prefix(1);
   while (!text.empty() && IsSpace(static_cast<unsigned char>(text.back()))) text.remove_suffix(1);
@@ -188,7 +189,7 @@ Value Abs(Run& run, const Value& self, const Args& args) {
   return self.whole < 0 ? Negative(run, self) : Value::Int(self.whole);
 }
 
-// round() of Python, by the shortest decimal form that is exact.
+// Python's round(), computed from the exact decimal form.
 double RoundTo(double value, int64_t precision) {
   constexpr int64_t kMostDigits = 300;
   if (precision > kMostDigits) return value;

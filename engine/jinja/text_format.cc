@@ -13,7 +13,7 @@
 namespace beamline::jinja {
 namespace {
 
-// Between the % or the colon and the letter at the end.
+// The part between the % or colon and the final letter.
 struct Spec {
   bool left = false;
   bool right = false;
@@ -116,7 +116,7 @@ int ReadCount(Run& run, std::string_view format, size_t* i) {
   return count;
 }
 
-// Flags, width, precision and type behind a %.
+// Reads flags, width, precision and type after a %.
 Spec ReadPercent(Run& run, std::string_view format, size_t* i) {
   Spec spec;
   for (; *i < format.size(); ++*i) {
@@ -140,12 +140,12 @@ Spec ReadPercent(Run& run, std::string_view format, size_t* i) {
   }
   if (*i == format.size()) run.Fail("incomplete format");
   spec.type = format[(*i)++];
-  // What is not said aligns to the right, texts too.
+  // The default alignment is to the right, even for texts.
   spec.right = !spec.left;
   return spec;
 }
 
-// What stands behind the colon of a replacement field.
+// Reads the format after the colon of a replacement field.
 Spec ReadSpec(Run& run, std::string_view text) {
   Spec spec;
   size_t i = 0;
@@ -183,7 +183,7 @@ Spec ReadSpec(Run& run, std::string_view text) {
   return spec;
 }
 
-// Digits that are asked for take longer than those that are copied.
+// Generated digits cost more than copied ones.
 void CountDigits(Run& run, const Spec& spec) {
   constexpr int kDigitsPerStep = 4;
   run.Step(1 + static_cast<size_t>((std::max(spec.precision, 0) + spec.width) / kDigitsPerStep));
@@ -214,7 +214,7 @@ std::string FormatValue(Run& run, const Value& value, std::string_view text) {
   return Pad(Digits(run, value, spec), spec, true);
 }
 
-// The value that a replacement field names: "", "0", "name", "name.member", "0[key]".
+// The value of a replacement field: "", "0", "name", "name.member", "0[key]".
 Value FieldValue(Run& run, std::string_view field, const Args& args, size_t* next) {
   size_t end = field.find_first_of(".[");
   if (end == std::string_view::npos) end = field.size();
@@ -295,7 +295,7 @@ Value PercentFormat(Run& run, const std::string& format, const Value& value) {
       made += Pad(Digits(run, *one, spec), spec, true);
     }
   }
-  // What has keys may have more of them than are asked for; Python counts lists among these.
+  // Values with keys may have unused ones; as in Python, this includes lists.
   const bool needs_all = !value.is(Kind::kDict) && !value.is(Kind::kList) &&
                          !value.is(Kind::kRange) && !value.is(Kind::kUndefined);
   if (needs_all && next < (is_tuple ? Items(value).size() : 1)) {

@@ -1,4 +1,4 @@
-// Values as text: Python's printf-style formatting, str.format and json.dumps.
+// Formats values as text: Python's printf-style formatting, str.format and json.dumps.
 #pragma once
 
 #include <string>

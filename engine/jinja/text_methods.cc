@@ -1,4 +1,4 @@
-// Long because every method of strings has its function.
+// Long because every string method has a function.
 #include "engine/jinja/text_methods.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 namespace beamline::jinja {
 namespace {
 
-// What comes of a text that is safe is safe too.
+// The result of a method of safe text is safe, too.
 Value Like(Run& run, const Value& self, std::string text) {
   return run.String(std::move(text), self.as<StringObject>().safe);
 }
@@ -53,7 +53,7 @@ Value Changed(Run& run, const Value& self, const Args& args) {
   return Like(run, self, Change(Text(self)));
 }
 
-// Pieces between the separators; at most `most` cuts where it is not negative.
+// Splits text at separators; at most `most` cuts, unlimited if negative.
 std::vector<std::string_view> Cut(Run& run, std::string_view text, std::string_view separator,
                                   int64_t most, bool from_right) {
   std::vector<std::string_view> pieces;
@@ -102,7 +102,7 @@ std::vector<std::string_view> CutAtSpace(Run& run, std::string_view text, int64_
     }
     if (text.empty()) break;
     if (most == 0) {
-      pieces.push_back(text);  // the white space at its far end stays
+      pieces.push_back(text);  // keeps white space at its far end
       break;
     }
     size_t end = from_right ? text.size() : 0;
@@ -196,8 +196,8 @@ Value PartitionRight(Run& run, const Value& self, const Args& args) {
   return Partition(run, self, args, true);
 }
 
-// The part of the text that characters `start` to `stop` are, as a slice has them, and where it
-// begins in bytes and characters. False where the start is behind the end.
+// The part of the text from character `start` to `stop`, as in a slice, and its start in bytes and
+// characters. False if the start is after the end.
 bool Window(Run& run, const Value& self, const Bound& bound, std::string_view* window,
             int64_t* first) {
   const auto& object = self.as<StringObject>();
@@ -345,7 +345,7 @@ Value Padded(Run& run, const Value& self, const Args& args, std::string_view nam
   if (missing > (int64_t{1} << 30)) run.Fail("a text that is too long");
   run.Room(static_cast<size_t>(missing) * fill.size());
   int64_t left = name == "ljust" ? 0 : missing;
-  // Python's own rounding.
+  // Rounds as Python does.
   if (name == "center") left = missing / 2 + (missing & bound.Whole(0, 0) & 1);
   std::string text = Text(self);
   size_t begin = 0;
@@ -385,7 +385,7 @@ bool IsAlphanumeric(char32_t c) {
   return IsAlpha(c) || IsDecimal(c) || IsDigitCharacter(c) || IsNumericCharacter(c);
 }
 
-// Whether there are letters of this case and none of the other.
+// Whether there are letters of this case and none of the other case.
 Value HasCase(Run& run, const Value& self, const Args& args, bool lower) {
   const Bound bound(run, "the method", args, {});
   const std::string& text = Text(self);
@@ -498,7 +498,7 @@ std::string Replace(Run& run, std::string_view text, std::string_view old_text,
                     std::string_view new_text, int64_t count) {
   std::string made;
   run.Room(text.size());
-  // Between all characters, where nothing is replaced.
+  // An empty `old_text` matches between all characters.
   const auto add = [&](std::string_view piece) {
     if (made.size() + piece.size() > made.capacity()) run.Room(2 * (made.size() + piece.size()));
     run.Step();

@@ -7,9 +7,9 @@
 
 namespace beamline::jinja {
 
-// Null where there is none.
+// Null if there is none.
 Native FindTextMethod(std::string_view name);
-// One that Python has and this does not.
+// Whether Python has this method but Beamline does not.
 bool IsOtherTextMethod(std::string_view name);
 
 }  // namespace beamline::jinja

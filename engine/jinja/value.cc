@@ -8,7 +8,7 @@
 namespace beamline::jinja {
 namespace {
 
-// A key that is equal to this number, as 1, 1.0 and true are; false where there is none.
+// The whole number that a key is equal to (1, 1.0 and true are equal); false if there is none.
 bool WholeKey(const Value& key, int64_t& whole) {
   if (key.is_whole()) {
     whole = key.whole;

@@ -1,6 +1,6 @@
-// The values that a template computes with: those of Python that its language has. They share what
-// they hold and nothing changes it, as the immutable sandbox of transformers wants it; namespaces,
-// loops and iterators, which do change, belong to one rendering.
+// The values that a template computes with: those Python types that Jinja has. Values share their
+// content, which is immutable, as in the immutable sandbox of transformers. Namespaces, loops and
+// iterators do change; they belong to one rendering.
 #pragma once
 
 #include <cstddef>
@@ -31,19 +31,19 @@ enum class Kind : uint8_t {
   kTuple,
   kDict,
   kRange,
-  kIterator,  // of filters like map: can be gone through once
+  kIterator,  // of filters like map: can be iterated once
   kView,      // of a dict: its items(), keys() or values()
   kNamespace,
   kLoop,
   kCallable,
 };
 
-// Bytes that values of one rendering hold.
+// Bytes held by the values of one rendering.
 struct Meter {
   size_t live = 0;
 };
 
-// What a value refers to. `bytes` are the meter's, where there is one.
+// The object of a value. If there is a meter, it has counted `bytes` for this object.
 struct Object {
   Object() = default;
   Object(const Object&) = delete;
@@ -54,7 +54,7 @@ struct Object {
 
   Meter* meter = nullptr;
   size_t bytes = 0;
-  int depth = 0;  // of containers in it
+  int depth = 0;  // nesting depth of containers
 };
 
 struct Value {
@@ -86,7 +86,7 @@ struct Value {
   bool is_number() const {
     return kind == Kind::kBool || kind == Kind::kInt || kind == Kind::kFloat;
   }
-  // A bool is a whole number too.
+  // A bool is also a whole number.
   bool is_whole() const { return kind == Kind::kBool || kind == Kind::kInt; }
   double as_double() const { return is_whole() ? static_cast<double>(whole) : real; }
 
@@ -104,25 +104,25 @@ struct Value {
 };
 
 struct UndefinedObject final : Object {
-  std::string message;  // what an operation on it says
+  std::string message;  // the error message of operations on it
 };
 
 struct StringObject final : Object {
   std::string text;  // UTF-8
   bool ascii = true;
-  bool safe = false;  // Python's Markup: what is added to it is escaped
+  bool safe = false;  // Python's Markup: text added to it is escaped
 };
 
-// Of lists, tuples, iterators and views.
+// For lists, tuples, iterators and views.
 struct ListObject : Object {
   std::vector<Value> items;
-  std::string_view name;  // of a view, as Python calls it
-  size_t next = 0;        // of an iterator
+  std::string_view name;  // of a view: its type name in Python
+  size_t next = 0;        // of an iterator: index of the next item
 };
 
-// In the order of their insertion.
+// Keeps the order of insertion.
 struct DictObject final : Object {
-  // Null when there is none.
+  // Null if there is none.
   const Value* Find(std::string_view key) const;
   // Replaces the value of an equal key.
   void Set(Value key, Value value);
@@ -142,7 +142,7 @@ struct RangeObject final : Object {
 };
 
 struct NamespaceObject final : Object {
-  std::vector<std::pair<std::string, Value>>* members = nullptr;  // the rendering's
+  std::vector<std::pair<std::string, Value>>* members = nullptr;  // owned by the rendering
 };
 
 struct LoopObject final : Object {
@@ -162,9 +162,9 @@ using Native = Value (*)(Run& run, const Value& self, const Args& args);
 struct CallableObject final : Object {
   std::string name;
   Native native = nullptr;
-  Value self;  // of a method; of a cycler its items
+  Value self;  // of a method: its object; of a cycler: its items
   size_t next = 0;
-  // Of a macro.
+  // Only for macros.
   const Statement* macro = nullptr;
   Scope* scope = nullptr;  // where it was defined
 };
@@ -178,7 +178,7 @@ Value MakeList(std::vector<Value> items);
 inline const std::string& Text(const Value& value) { return value.as<StringObject>().text; }
 inline const std::vector<Value>& Items(const Value& value) { return value.as<ListObject>().items; }
 
-// As Python calls it: "str", "dict".
+// The type name in Python: "str", "dict".
 std::string_view TypeName(const Value& value);
 
 }  // namespace beamline::jinja

@@ -10,7 +10,7 @@ namespace beamline::jinja {
 
 using Test = bool (*)(Run& run, const Value& self, const Args& args);
 
-// Null where there is none.
+// Null if there is none.
 Test FindTest(std::string_view name);
 
 }  // namespace beamline::jinja
