@@ -17,15 +17,15 @@ int64_t VarintBytes(int32_t id) {
   return bytes;
 }
 
-// Of one position's log-probabilities. The chosen token's id and logarithm may be zero, and those
-// of one of the `num_top` likeliest.
+// Minimum bytes of one position's log-probabilities. Id and logarithm may be zero for the chosen
+// token, and for one of the `num_top` most likely tokens.
 int64_t LeastPositionBytes(int32_t num_top) {
   constexpr int64_t kTokenBytes = kMessageBytes + (kTagBytes + 1) + (kTagBytes + kFloatBytes);
   const int64_t chosen = kMessageBytes + kMessageBytes;
   return num_top == 0 ? chosen : chosen + kMessageBytes + (num_top - 1) * kTokenBytes;
 }
 
-// Tokens that each sequence has for certain.
+// Tokens that each sequence certainly has.
 int32_t LeastNewTokens(const ResolvedDecoding& decoding) {
   const bool stops = !decoding.stop.empty() || !decoding.stop_token_ids.empty();
   if (stops && !decoding.min_holds_stops) return 0;

@@ -144,7 +144,7 @@ absl::Status ClassifyIntake::AppendPair(const std::string& field, const TokenIds
   }
   auto pair = model_->tokenizer->JoinPair(first, second, truncation, limit);
   if (model_->description.spec.encoder->num_types > 1) {
-    // Those of the inputs before it.
+    // Zeros for the inputs before it.
     while (job.type_ids.size() < job.inputs.size()) {
       job.type_ids.emplace_back(job.inputs[job.type_ids.size()].size(), 0);
     }

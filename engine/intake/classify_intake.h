@@ -1,4 +1,4 @@
-// A Classify or Rerank request on its way to a replica.
+// Checks and tokenizes a Classify or Rerank request.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace beamline {
 
-// Of the shape of GenerateIntake.
+// Has the interface of GenerateIntake.
 class ClassifyIntake {
  public:
   using Request = ClassifyRequest;
@@ -33,14 +33,14 @@ class ClassifyIntake {
   ClassifyIntake(ClassifyRequest request, const ModelFacts& model)
       : request_(std::move(request)), model_(&model) {}
 
-  // "inputs[2]", or "documents[2]" of a query.
+  // "inputs[2]"; with a query: "documents[2]".
   std::string FieldOf(size_t input) const;
-  // The ids of one input, at least one, and their types where the model has types.
+  // Appends the ids of one input (at least one), and their type ids if the model uses them.
   absl::Status Append(size_t input, const TokenIds& query, EncodeJob& job) const;
   absl::Status AppendPair(const std::string& field, const TokenIds& first, const TokenIds& second,
                           EncodeJob& job) const;
-  // Of a decoder's classifier, which reads the class before padding at the end: as nothing before
-  // it sees what comes later, it need not be computed. One token stays, whatever it is.
+  // For a decoder's classifier: drops padding at the end. The class is read at the last token
+  // before it, which cannot see later tokens. At least one token is kept.
   void DropPadding(TokenIds& ids) const;
 
   ClassifyRequest request_;

@@ -1,4 +1,4 @@
-// A ClassifyTokens request on its way to a replica.
+// Checks and tokenizes a ClassifyTokens request.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace beamline {
 
-// Of the shape of GenerateIntake.
+// Has the interface of GenerateIntake.
 class ClassifyTokensIntake {
  public:
   using Request = ClassifyTokensRequest;

@@ -17,7 +17,7 @@
 namespace beamline {
 namespace {
 
-// The token of the vocabulary that is spelled so, else the first one of the text.
+// The id of the token with this spelling, else of the first token of the text.
 absl::StatusOr<int32_t> TargetId(const std::string& field, const std::string& target,
                                  const ModelFacts& model) {
   std::optional<int32_t> id = model.tokenizer->TokenId(target);

@@ -1,4 +1,4 @@
-// A FillMask request on its way to a replica.
+// Checks and tokenizes a FillMask request.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace beamline {
 
-// Of the shape of GenerateIntake.
+// Has the interface of GenerateIntake.
 class FillMaskIntake {
  public:
   using Request = FillMaskRequest;

@@ -21,14 +21,14 @@
 namespace beamline {
 namespace {
 
-// The decoder's first ids: the prompt, or the start token and the target prefix.
+// The decoder's first ids: the prompt, or the decoder start token and the target prefix.
 absl::StatusOr<TokenIds> DecoderPrompt(const GenerateRequest& request, const ModelFacts& model) {
   if (model.info.task == ModelTask::kGenerate) {
     return TokenizeInput(request.prompt, "", model);
   }
   TokenIds ids = {model.description.generation.decoder_start_token_id};
   if (!request.target_prefix.has_value()) return ids;
-  // Without a prefix the language's token is generated (ResolveDecoding).
+  // Without a prefix, the language's token is generated instead (ResolveDecoding).
   if (const auto id = model.tokenizer->LanguageId(request.target_language)) ids.push_back(*id);
   BEAMLINE_ASSIGN_OR_RETURN(
       const TokenIds prefix,
@@ -39,20 +39,20 @@ absl::StatusOr<TokenIds> DecoderPrompt(const GenerateRequest& request, const Mod
   return ids;
 }
 
-// The most tokens that each of `rows` sequences can come to have in the model's cache.
+// The most tokens that each of `rows` sequences can have in the model's cache.
 int64_t TokensWithRoom(int64_t memory_tokens, int64_t rows, const ModelFacts& model) {
   const int64_t block_size = model.limits.block_size;
   const int64_t memory_blocks = CeilDiv(memory_tokens, block_size);
   return ((model.limits.num_blocks - memory_blocks) / rows - 1) * block_size;
 }
 
-// What says how many sequences run at once; nothing but a request's own options asks for too many.
+// The field that sets the number of sequences; only a request's own options can request too many.
 std::string FieldOfRows(const GenerateRequest& request) {
   return std::holds_alternative<BeamOptions>(request.decoding) ? "decoding.beam.width"
                                                                : "decoding.sampling.num_sequences";
 }
 
-// Of an option that models of one kind have.
+// Error for an option that only models of one kind accept.
 absl::Status ForTaskOnly(std::string_view field, std::string_view value, std::string_view kind,
                          const ModelFacts& model) {
   return FieldError({.field = std::string(field),
@@ -69,7 +69,7 @@ absl::Status CheckPromptLogprobs(const OutputOptions& output, const ModelFacts& 
   return CheckValue(LimitOf("output.prompt_logprobs"), *output.prompt_logprobs);
 }
 
-// Puts a decoder before the group's own that asks for the log-probabilities of the prompt.
+// Wraps the group's decoder in one that requests the log-probabilities of the prompt.
 void AddPromptLogprobs(int32_t num_top, const ModelFacts& model, Group& group) {
   Sequence& row = group.rows[0];
   auto decoder = std::make_unique<PromptLogprobsDecoder>(
@@ -183,7 +183,8 @@ absl::Status GenerateIntake::Complete(Group& group) {
   return absl::OkStatus();
 }
 
-// Only a request of more sequences than the model's own decoding has can fail here (make_limits.h).
+// Only requests with more sequences than the model's default decoding can fail here
+// (make_limits.h).
 absl::Status GenerateIntake::CheckCacheFits(const Group& group) const {
   const ModelFacts& model = *model_;
   const auto prompt_tokens = static_cast<int64_t>(group.rows[0].tokens.size());

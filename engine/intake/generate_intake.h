@@ -1,6 +1,5 @@
-// A Generate request on its way to a replica. What is asked beside the plain answer (the prompt's
-// log-probabilities, an echo of it) is put around the group's decoder here; nobody behind knows of
-// it.
+// Checks and tokenizes a Generate request. Additional output (prompt log-probabilities, echo) is
+// implemented here by decorators around the group's decoder; later code need not know of it.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +14,7 @@
 
 namespace beamline {
 
-// Every kind of request has an intake of this shape.
+// Each kind of request has an intake class with this interface.
 class GenerateIntake {
  public:
   using Request = GenerateRequest;
@@ -23,23 +22,23 @@ class GenerateIntake {
   using Result = GenerateResult;
   using Job = Group;
 
-  // Refuses what can be refused before any work is spent: INVALID_ARGUMENT naming the field, the
-  // value and the range. The model outlives the intake.
+  // Rejects invalid requests before any work: INVALID_ARGUMENT names the field, the value and the
+  // range. The model must outlive the intake.
   static absl::StatusOr<GenerateIntake> Check(GenerateRequest request, const ModelFacts& model);
 
-  size_t text_bytes() const;  // to be tokenized
-  // That the request may take until its answer is of use to such a sink; 0: only its tokens tell.
+  size_t text_bytes() const;  // text to tokenize, in bytes
+  // Steps until the answer is useful to such a sink; 0: only known after tokenizing.
   int64_t steps_to_use(const GenerateSink& sink) const;
-  // The job that answers `sink`, to be completed.
+  // Creates the job that answers `sink`; Complete must follow.
   std::unique_ptr<Group> Start(Acceptance acceptance, std::shared_ptr<GenerateSink> sink) const;
-  // Tokenizes, and checks what only that can show. An error is the request's answer.
+  // Tokenizes, and makes the checks that need tokens. An error is the request's answer.
   absl::Status Complete(Group& group);
 
  private:
   GenerateIntake(GenerateRequest request, ResolvedDecoding decoding, const ModelFacts& model)
       : request_(std::move(request)), decoding_(std::move(decoding)), model_(&model) {}
 
-  // The tokens that the encoder and the decoder begin with.
+  // The first tokens of the encoder and the decoder.
   absl::StatusOr<TokenIds> Tokenize(Group& group) const;
   absl::Status CheckCacheFits(const Group& group) const;
 

@@ -46,7 +46,7 @@ absl::Status JudgeIntake::CheckAll(const ClassifyRequest& request, const ModelFa
   BEAMLINE_RETURN_IF_ERROR(CheckBytes(LimitOf("request_id"), request.request_id));
   BEAMLINE_RETURN_IF_ERROR(CheckEntries(LimitOf("documents"), request.inputs.size()));
   if (request.query->empty()) return FieldError("query", "empty", "at least 1 character");
-  // Each document is read with it.
+  // The query is part of every document's prompt.
   BEAMLINE_RETURN_IF_ERROR(
       CheckBytesFit("query", model.rerank->size() + request.query->size(), model));
   BEAMLINE_RETURN_IF_ERROR(CheckUtf8("query", *request.query));

@@ -1,5 +1,4 @@
-// One document of a Rerank request that a model judges by what it would write, on its way to a
-// replica.
+// Checks and tokenizes one document of a Rerank request for a generative (LLM) reranker.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +19,7 @@ struct JudgeRequest {
   std::string model;
   std::shared_ptr<const std::string> query;
   std::string document;
-  size_t index = 0;  // among the request's documents
+  size_t index = 0;  // index in the request's documents
   EncodeTruncation truncate = EncodeTruncation::kNone;
   int32_t priority = 0;
   std::string client;
@@ -29,8 +28,8 @@ struct JudgeRequest {
   std::shared_ptr<TokenCharge> charge;
 };
 
-// Of the shape of GenerateIntake. The result has two scores: of the model's positive token behind
-// the filled template, and of its negative one.
+// Has the interface of GenerateIntake. The result has two scores: those of the model's positive and
+// negative token after the filled template.
 class JudgeIntake {
  public:
   using Request = JudgeRequest;
@@ -38,7 +37,8 @@ class JudgeIntake {
   using Result = ScoreResult;
   using Job = Group;
 
-  // What can be seen of the whole request. REQUIRES: it has a query, and the model a RerankPrompt.
+  // Checks the whole request before tokenizing. REQUIRES: it has a query, and the model has a
+  // RerankPrompt.
   static absl::Status CheckAll(const ClassifyRequest& request, const ModelFacts& model);
 
   static absl::StatusOr<JudgeIntake> Check(JudgeRequest request, const ModelFacts& model) {

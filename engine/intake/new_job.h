@@ -1,4 +1,4 @@
-// Makes the part of a job that requests of every kind have in common.
+// Creates the part of a job that all kinds of requests share.
 #pragma once
 
 #include <memory>

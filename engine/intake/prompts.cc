@@ -19,16 +19,15 @@ namespace {
 
 constexpr char kTruncateHint[] = "; set truncate to cut it";
 
-// A token is rarely longer than this many bytes: a cheap bound that refuses a novel before
-// tokenizing it.
+// A token is rarely longer than this. Rejects far too long texts before they are tokenized.
 constexpr size_t kMaxBytesPerToken = 256;
 
-// Of a name that no model has, for the error.
+// Maximum bytes of an unknown language name that an error repeats.
 constexpr size_t kMostLanguageBytes = 64;
 
-// Several requests that want many logits run at once, beside others.
+// Several requests that want many logits can share a step, together with others.
 constexpr int32_t kStepShares = 4;
-// Of given tokens whose logits a step computes: they are not cut, and others wait for them.
+// Maximum given tokens per step with logits: they are not split, and others wait for them.
 constexpr int32_t kMostGivenTokens = 256;
 
 absl::Status CheckIds(std::string_view field, const TokenIds& ids, int32_t vocab_size) {
@@ -43,8 +42,8 @@ int32_t VocabSize(PromptSide side, const ModelFacts& model) {
   return side == PromptSide::kInput ? model.info.input_vocab_size : model.info.vocab_size;
 }
 
-// As in transformers: a template makes tokens of nothing, and generation without a prompt starts at
-// the begin token.
+// As in transformers: a template adds tokens to an empty text, and generation without a prompt
+// starts at the BOS token.
 bool EmptyTextHasTokens(PromptSide side, const ModelFacts& model) {
   if (model.info.task == ModelTask::kTranslate || side == PromptSide::kInput) {
     return model.tokenizer->num_template_tokens() > 0 ||
@@ -53,7 +52,7 @@ bool EmptyTextHasTokens(PromptSide side, const ModelFacts& model) {
   return false;
 }
 
-// A special token may lie outside of a vocabulary that its text was not made for.
+// The tokenizer may have special tokens outside the model's vocabulary.
 absl::Status CheckTokens(std::string_view text_field, const std::vector<Token>& tokens,
                          int32_t vocab_size, const Tokenizer& tokenizer) {
   for (const Token& token : tokens) {
@@ -68,7 +67,7 @@ absl::Status CheckTokens(std::string_view text_field, const std::vector<Token>& 
   return absl::OkStatus();
 }
 
-// The tokens of a text, of which errors name the field.
+// Returns the tokens of a text; errors name the field.
 absl::StatusOr<std::vector<Token>> TokensOf(const std::string& text_field, const std::string& text,
                                             const EncodeTextOptions& options,
                                             const ModelFacts& model) {
@@ -80,7 +79,7 @@ absl::StatusOr<std::vector<Token>> TokensOf(const std::string& text_field, const
   return tokens;
 }
 
-// Their ids.
+// Returns only the ids.
 absl::StatusOr<TokenIds> EncodeText(const std::string& text_field, const std::string& text,
                                     const EncodeTextOptions& options, const ModelFacts& model) {
   BEAMLINE_ASSIGN_OR_RETURN(const std::vector<Token> tokens,
@@ -91,7 +90,7 @@ absl::StatusOr<TokenIds> EncodeText(const std::string& text_field, const std::st
   return ids;
 }
 
-// Takes away what the template has added beside the same token of the text itself.
+// Removes a template token that the text itself already has next to it.
 void DropDoubled(std::vector<Token>& tokens) {
   const auto is_added = [](const Token& token) {
     return token.special && token.begin == token.end;
@@ -107,7 +106,7 @@ void DropDoubled(std::vector<Token>& tokens) {
   }
 }
 
-// A text that must have more than `limit` tokens, whatever they are.
+// Whether a text must have more than `limit` tokens, whatever they are.
 bool IsFarTooLong(size_t bytes, int32_t limit) {
   return bytes > std::max(limit, 0) * kMaxBytesPerToken;
 }
@@ -120,7 +119,7 @@ std::string AtLeastTokens(size_t bytes) {
 }
 std::string AtLeastTokens(const std::string& text) { return AtLeastTokens(text.size()); }
 
-// What can be seen of a conversation before it is rendered.
+// Checks a conversation before it is rendered.
 absl::Status CheckChat(std::string_view field, const Chat& chat, const ModelFacts& model) {
   const std::string chat_field = fmt::format("{}.chat", field);
   if (field != "prompt") return FieldError(chat_field, "set", "text or ids here");
@@ -143,7 +142,7 @@ absl::Status CheckChat(std::string_view field, const Chat& chat, const ModelFact
 
 size_t TextBytes(const Prompt& prompt) {
   if (const auto* chat = std::get_if<Chat>(&prompt)) {
-    // A template may take its time over a short conversation: not on the caller's thread.
+    // A template may be slow even for a short conversation: not on the caller's thread.
     constexpr size_t kTemplateBytes = 4096;
     return kTemplateBytes + ChatBytes(*chat);
   }
@@ -257,7 +256,7 @@ absl::StatusOr<TokenIds> TokenizePrompt(std::string_view field, const Prompt& pr
       const std::string chat_field = fmt::format("{}.chat", field);
       BEAMLINE_RETURN_IF_ERROR(model.chat->CheckRead(*chat, chat_field));
       BEAMLINE_ASSIGN_OR_RETURN(rendered, model.chat->Render(*chat, chat_field));
-      options.add_special_tokens = false;  // the template has written those that there are
+      options.add_special_tokens = false;  // the template has written all special tokens
     }
     const std::string& text =
         std::holds_alternative<Chat>(prompt) ? rendered : std::get<std::string>(prompt);
@@ -288,7 +287,8 @@ absl::StatusOr<TokenIds> TokenizeWithin(std::string_view field, Prompt&& prompt,
   if (num_given > 0 && num_given <= options.max_tokens) return std::move(*given);
   BEAMLINE_ASSIGN_OR_RETURN(
       TokenIds ids, TokenizePrompt(field, prompt, options, options.max_tokens, hint, model));
-  if (static_cast<int64_t>(ids.size()) > options.max_tokens) {  // ids, which no tokenizer cut
+  if (static_cast<int64_t>(ids.size()) > options.max_tokens) {  // ids were not truncated by the
+                                                                // tokenizer
     const auto excess = static_cast<std::ptrdiff_t>(ids.size()) - options.max_tokens;
     truncate == EncodeTruncation::kLeft ? ids.erase(ids.begin(), ids.begin() + excess)
                                         : ids.erase(ids.end() - excess, ids.end());
@@ -348,7 +348,7 @@ absl::StatusOr<TokenIds> TokenizeAround(std::string_view field, const std::strin
       return static_cast<size_t>(token.begin) >= part.begin && token.begin < token.end &&
              static_cast<size_t>(token.end) <= part.end;
     };
-    // With what stands for no characters in between.
+    // Includes tokens without characters between them.
     const auto first = std::ranges::find_if(tokens, is_of_part);
     const auto last =
         std::find_if(tokens.rbegin(), std::make_reverse_iterator(first), is_of_part).base();

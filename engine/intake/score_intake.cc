@@ -51,7 +51,7 @@ class ScoreResultSink final : public GenerateSink {
   const bool per_token_;
 };
 
-// The decoder's prompt.
+// Returns the decoder's prompt; sets the encoder's input of a translator.
 absl::StatusOr<TokenIds> TokenizeScorePrompt(const ScoreRequest& request, const ModelFacts& model,
                                              Group& group) {
   BEAMLINE_ASSIGN_OR_RETURN(TokenIds prompt,
@@ -83,7 +83,7 @@ absl::StatusOr<std::vector<TokenIds>> TokenizeContinuations(const ScoreRequest& 
   return continuations;
 }
 
-// Rows that always fit the cache, alone and with nothing shared.
+// Limits with which rows always fit the cache if the group runs alone and nothing is shared.
 ScoreLimits LimitsFor(const Group& group, const std::vector<TokenIds>& continuations,
                       int32_t prompt_tokens, const ModelFacts& model) {
   size_t longest = 0;

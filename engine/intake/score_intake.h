@@ -1,5 +1,5 @@
-// A Score request on its way to a replica, as a group whose decoder scores and does not choose: the
-// replica answers it as it answers any other, and the sink turns its sequences into scores.
+// Checks and tokenizes a Score request. It becomes a group whose decoder scores instead of
+// choosing. The replica treats it like any other group; the sink turns its sequences into scores.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace beamline {
 
-// Of the shape of GenerateIntake.
+// Has the interface of GenerateIntake.
 class ScoreIntake {
  public:
   using Request = ScoreRequest;
