@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/families.h"
+#include "engine/models/layer_names.h"
 #include "fmt/format.h"
 
 namespace beamline {
@@ -15,20 +16,17 @@ namespace {
 constexpr int32_t kMostLayers = 1 << 12;
 constexpr int32_t kMostInnerLayers = 1 << 6;
 
-LinearNames Linear(const std::string& name) { return {{name + ".weight"}, {name + ".bias"}}; }
-NormNames Norm(const std::string& name) { return {name + ".weight", name + ".bias"}; }
-
-LayerNames Layers(const std::string& prefix) {
+LayerNames AlbertLayers(const std::string& prefix) {
   const std::string layer = prefix + "encoder.albert_layer_groups.{}.";
   const std::string attention = layer + "attention.";
   LayerNames names;
   names.qkv = {{attention + "query.weight", attention + "key.weight", attention + "value.weight"},
                {attention + "query.bias", attention + "key.bias", attention + "value.bias"}};
-  names.attention_output = Linear(attention + "dense");
-  names.attention_norm = Norm(attention + "LayerNorm");
-  names.feed_forward_in = Linear(layer + "ffn");
-  names.feed_forward_out = Linear(layer + "ffn_output");
-  names.feed_forward_norm = Norm(layer + "full_layer_layer_norm");
+  names.attention_output = NamedLinear(attention + "dense");
+  names.attention_norm = NamedNorm(attention + "LayerNorm");
+  names.feed_forward_in = NamedLinear(layer + "ffn");
+  names.feed_forward_out = NamedLinear(layer + "ffn_output");
+  names.feed_forward_norm = NamedNorm(layer + "full_layer_layer_norm");
   return names;
 }
 
@@ -86,9 +84,9 @@ absl::StatusOr<FamilyDescription> DescribeAlbert(const Checkpoint& checkpoint) {
   encoder.token_table = prefix + embeddings;
   encoder.position_table = prefix + "embeddings.position_embeddings.weight";
   encoder.type_table = prefix + "embeddings.token_type_embeddings.weight";
-  encoder.embedding_norm = Norm(prefix + "embeddings.LayerNorm");
-  encoder.projection = Linear(prefix + "encoder.embedding_hidden_mapping_in");
-  encoder.layers = Layers(prefix);
+  encoder.embedding_norm = NamedNorm(prefix + "embeddings.LayerNorm");
+  encoder.projection = NamedLinear(prefix + "encoder.embedding_hidden_mapping_in");
+  encoder.layers = AlbertLayers(prefix);
   CheckTableRows(checkpoint, encoder.token_table, "vocab_size", encoder.vocab_size, config);
   CheckTableRows(checkpoint, encoder.position_table, "max_position_embeddings",
                  encoder.max_positions, config);

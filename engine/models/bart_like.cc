@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "base/status.h"
+#include "engine/models/layer_names.h"
 #include "engine/models/shared_tables.h"
 
 namespace beamline {
@@ -17,11 +18,7 @@ constexpr int32_t kLearnedOffset = 2;
 // Smallest width for which the frequencies of shifted sinusoids are defined.
 constexpr int32_t kLeastShiftedWidth = 4;
 
-LinearNames Linear(const std::string& name) { return {{name + ".weight"}, {name + ".bias"}}; }
-
-NormNames Norm(const std::string& name) { return {name + ".weight", name + ".bias"}; }
-
-// The projections in `parts` (of q, k, v) of one attention as one matrix.
+// Projections of one attention as one matrix; `parts` of q, k, v.
 LinearNames Projections(const std::string& attention, std::initializer_list<const char*> parts) {
   LinearNames names;
   for (const std::string part : parts) {
@@ -46,17 +43,17 @@ LayerNames BartLayers(const std::string& stack, bool cross_attention) {
   const std::string layer = stack + "layers.{}.";
   LayerNames names;
   names.qkv = Projections(layer + "self_attn.", {"q", "k", "v"});
-  names.attention_output = Linear(layer + "self_attn.out_proj");
-  names.attention_norm = Norm(layer + "self_attn_layer_norm");
+  names.attention_output = NamedLinear(layer + "self_attn.out_proj");
+  names.attention_norm = NamedNorm(layer + "self_attn_layer_norm");
   if (cross_attention) {
     names.cross_query = Projections(layer + "encoder_attn.", {"q"});
     names.cross_key_value = Projections(layer + "encoder_attn.", {"k", "v"});
-    names.cross_output = Linear(layer + "encoder_attn.out_proj");
-    names.cross_norm = Norm(layer + "encoder_attn_layer_norm");
+    names.cross_output = NamedLinear(layer + "encoder_attn.out_proj");
+    names.cross_norm = NamedNorm(layer + "encoder_attn_layer_norm");
   }
-  names.feed_forward_in = Linear(layer + "fc1");
-  names.feed_forward_out = Linear(layer + "fc2");
-  names.feed_forward_norm = Norm(layer + "final_layer_norm");
+  names.feed_forward_in = NamedLinear(layer + "fc1");
+  names.feed_forward_out = NamedLinear(layer + "fc2");
+  names.feed_forward_norm = NamedNorm(layer + "final_layer_norm");
   return names;
 }
 
@@ -127,8 +124,8 @@ absl::StatusOr<FamilyDescription> DescribeBartLike(const Checkpoint& checkpoint,
       stack->positions = PositionKind::kLearned;
     }
     if (stack->positions == PositionKind::kLearned) stack->position_table = positions;
-    if (family.has_embedding_norm) stack->embedding_norm = Norm(side + "layernorm_embedding");
-    if (family.has_final_norm) stack->final_norm = Norm(side + "layer_norm");
+    if (family.has_embedding_norm) stack->embedding_norm = NamedNorm(side + "layernorm_embedding");
+    if (family.has_final_norm) stack->final_norm = NamedNorm(side + "layer_norm");
   }
   spec.vocab_size = decoder.vocab_size;
   if (family.has_logits_bias && checkpoint.Contains("final_logits_bias")) {

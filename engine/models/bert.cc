@@ -8,29 +8,28 @@
 #include "base/status.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/families.h"
+#include "engine/models/layer_names.h"
 
 namespace beamline {
 namespace {
 
-LinearNames Linear(const std::string& name) { return {{name + ".weight"}, {name + ".bias"}}; }
-
 // Checkpoints converted from TensorFlow call a norm's gain gamma and its bias beta.
-NormNames Norm(const std::string& name, bool tensorflow_names) {
+NormNames BertNorm(const std::string& name, bool tensorflow_names) {
   if (tensorflow_names) return {name + ".gamma", name + ".beta"};
   return {name + ".weight", name + ".bias"};
 }
 
-LayerNames Layers(const std::string& prefix, bool tensorflow_names) {
+LayerNames BertLayers(const std::string& prefix, bool tensorflow_names) {
   const std::string layer = prefix + "encoder.layer.{}.";
   const std::string self = layer + "attention.self.";
   LayerNames names;
   names.qkv = {{self + "query.weight", self + "key.weight", self + "value.weight"},
                {self + "query.bias", self + "key.bias", self + "value.bias"}};
-  names.attention_output = Linear(layer + "attention.output.dense");
-  names.attention_norm = Norm(layer + "attention.output.LayerNorm", tensorflow_names);
-  names.feed_forward_in = Linear(layer + "intermediate.dense");
-  names.feed_forward_out = Linear(layer + "output.dense");
-  names.feed_forward_norm = Norm(layer + "output.LayerNorm", tensorflow_names);
+  names.attention_output = NamedLinear(layer + "attention.output.dense");
+  names.attention_norm = BertNorm(layer + "attention.output.LayerNorm", tensorflow_names);
+  names.feed_forward_in = NamedLinear(layer + "intermediate.dense");
+  names.feed_forward_out = NamedLinear(layer + "output.dense");
+  names.feed_forward_norm = BertNorm(layer + "output.LayerNorm", tensorflow_names);
   return names;
 }
 
@@ -44,16 +43,16 @@ struct Member {
   MaskHeadNames mask_head;
 };
 
-void AddHead(const Checkpoint& checkpoint, const std::string& prefix, const Member& member,
-             ConfigFields& config, TransformerSpec& spec) {
+void AddBertHead(const Checkpoint& checkpoint, const std::string& prefix, const Member& member,
+                 ConfigFields& config, TransformerSpec& spec) {
   if (IsTokenClassifier(checkpoint)) return SetTokenClassifier(checkpoint, config, spec);
   const std::string dense = member.has_own_dense ? "classifier.dense" : prefix + "pooler.dense";
   const std::string output = member.has_own_dense ? "classifier.out_proj" : "classifier";
   SetClassifier(checkpoint, dense, member.head_activation, output, config, spec);
 }
 
-absl::StatusOr<FamilyDescription> Describe(const Checkpoint& checkpoint, ConfigFields& config,
-                                           const Member& member) {
+absl::StatusOr<FamilyDescription> DescribeBertLike(const Checkpoint& checkpoint,
+                                                   ConfigFields& config, const Member& member) {
   if (!IsClassifier(checkpoint)) BEAMLINE_RETURN_IF_ERROR(RefuseOtherHeads(checkpoint));
   FamilyDescription description;
   StackSpec& encoder = description.spec.encoder.emplace();
@@ -86,15 +85,15 @@ absl::StatusOr<FamilyDescription> Describe(const Checkpoint& checkpoint, ConfigF
   encoder.token_table = prefix + embeddings;
   encoder.position_table = prefix + "embeddings.position_embeddings.weight";
   encoder.type_table = prefix + "embeddings.token_type_embeddings.weight";
-  encoder.embedding_norm = Norm(prefix + "embeddings.LayerNorm", tensorflow_names);
-  encoder.layers = Layers(prefix, tensorflow_names);
+  encoder.embedding_norm = BertNorm(prefix + "embeddings.LayerNorm", tensorflow_names);
+  encoder.layers = BertLayers(prefix, tensorflow_names);
   CheckTableRows(checkpoint, encoder.token_table, "vocab_size", encoder.vocab_size, config);
   CheckTableRows(checkpoint, encoder.position_table, "max_position_embeddings",
                  encoder.max_positions, config);
   BEAMLINE_RETURN_IF_ERROR(config.status());
 
   if (IsClassifier(checkpoint)) {
-    AddHead(checkpoint, prefix, member, config, description.spec);
+    AddBertHead(checkpoint, prefix, member, config, description.spec);
     BEAMLINE_RETURN_IF_ERROR(config.status());
   }
   // BERT's MLM head uses the encoder's activation; the others use GELU.
@@ -116,27 +115,28 @@ absl::StatusOr<FamilyDescription> Describe(const Checkpoint& checkpoint, ConfigF
 
 absl::StatusOr<FamilyDescription> DescribeBert(const Checkpoint& checkpoint) {
   ConfigFields config(checkpoint.config(), "config.json");
-  return Describe(checkpoint, config,
-                  {.prefix = "bert.",
-                   .has_own_dense = false,
-                   .mask_head = {.dense = "cls.predictions.transform.dense",
-                                 .norm = "cls.predictions.transform.LayerNorm",
-                                 .output = "cls.predictions.decoder",
-                                 .bias = "cls.predictions.bias"}});
+  return DescribeBertLike(checkpoint, config,
+                          {.prefix = "bert.",
+                           .has_own_dense = false,
+                           .mask_head = {.dense = "cls.predictions.transform.dense",
+                                         .norm = "cls.predictions.transform.LayerNorm",
+                                         .output = "cls.predictions.decoder",
+                                         .bias = "cls.predictions.bias"}});
 }
 
 // BERT's layers and token types. Discriminator and generator have pretraining heads; a classifier's
 // head uses GELU.
 absl::StatusOr<FamilyDescription> DescribeElectra(const Checkpoint& checkpoint) {
   ConfigFields config(checkpoint.config(), "config.json");
-  BEAMLINE_ASSIGN_OR_RETURN(FamilyDescription description,
-                            Describe(checkpoint, config,
-                                     {.prefix = "electra.",
-                                      .head_activation = Activation::kGelu,
-                                      .mask_head = {.dense = "generator_predictions.dense",
-                                                    .norm = "generator_predictions.LayerNorm",
-                                                    .output = "generator_lm_head",
-                                                    .bias = "generator_lm_head.bias"}}));
+  BEAMLINE_ASSIGN_OR_RETURN(
+      FamilyDescription description,
+      DescribeBertLike(checkpoint, config,
+                       {.prefix = "electra.",
+                        .head_activation = Activation::kGelu,
+                        .mask_head = {.dense = "generator_predictions.dense",
+                                      .norm = "generator_predictions.LayerNorm",
+                                      .output = "generator_lm_head",
+                                      .bias = "generator_lm_head.bias"}}));
   StackSpec& encoder = *description.spec.encoder;
   const int32_t embedding_size = config.Size("embedding_size", 128);
   BEAMLINE_RETURN_IF_ERROR(config.status());
@@ -145,7 +145,7 @@ absl::StatusOr<FamilyDescription> DescribeElectra(const Checkpoint& checkpoint) 
     const std::string prefix =
         encoder.token_table.substr(0, encoder.token_table.size() - kTable.size());
     encoder.projected_size = embedding_size;
-    encoder.projection = Linear(prefix + "embeddings_project");
+    encoder.projection = NamedLinear(prefix + "embeddings_project");
   }
   for (const char* name :
        {"discriminator_predictions.*", "generator_predictions.*", "generator_lm_head.*"}) {
@@ -161,12 +161,12 @@ absl::StatusOr<FamilyDescription> DescribeRoberta(const Checkpoint& checkpoint) 
   const int32_t padding_id = config.Int("pad_token_id", 0, 1 << 20, 1);
   const int32_t reserved = padding_id + 1;
   BEAMLINE_ASSIGN_OR_RETURN(FamilyDescription description,
-                            Describe(checkpoint, config,
-                                     {.prefix = "roberta.",
-                                      .mask_head = {.dense = "lm_head.dense",
-                                                    .norm = "lm_head.layer_norm",
-                                                    .output = "lm_head.decoder",
-                                                    .bias = "lm_head.bias"}}));
+                            DescribeBertLike(checkpoint, config,
+                                             {.prefix = "roberta.",
+                                              .mask_head = {.dense = "lm_head.dense",
+                                                            .norm = "lm_head.layer_norm",
+                                                            .output = "lm_head.decoder",
+                                                            .bias = "lm_head.bias"}}));
   StackSpec& encoder = *description.spec.encoder;
   if (encoder.max_positions <= reserved) {
     config.Fault("max_position_embeddings", "it must exceed pad_token_id + 1");

@@ -7,6 +7,7 @@
 #include "engine/models/config_fields.h"
 #include "engine/models/families.h"
 #include "engine/models/gpt_like.h"
+#include "engine/models/layer_names.h"
 #include "engine/models/shared_tables.h"
 
 namespace beamline {
@@ -22,7 +23,7 @@ constexpr GptLike kBloom = {.num_layers = {"n_layer", 2},
                             .activation_name = {},
                             .activation = {}};
 
-LayerNames Layers(const std::string& prefix) {
+LayerNames BloomLayers(const std::string& prefix) {
   const std::string layer = prefix + "h.{}.";
   LayerNames names;
   names.attention_norm = NamedNorm(layer + "input_layernorm");
@@ -56,7 +57,7 @@ absl::StatusOr<FamilyDescription> DescribeBloom(const Checkpoint& checkpoint) {
   decoder.token_table = prefix + "word_embeddings.weight";
   decoder.embedding_norm = NamedNorm(prefix + "word_embeddings_layernorm");
   decoder.final_norm = NamedNorm(prefix + "ln_f");
-  decoder.layers = Layers(prefix);
+  decoder.layers = BloomLayers(prefix);
   CheckTableRows(checkpoint, decoder.token_table, "vocab_size", decoder.vocab_size, config);
   BEAMLINE_RETURN_IF_ERROR(config.status());
 

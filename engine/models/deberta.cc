@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/families.h"
+#include "engine/models/layer_names.h"
 #include "fmt/format.h"
 
 namespace beamline {
@@ -19,10 +20,7 @@ namespace {
 constexpr int32_t kMostPositions = 1 << 14;
 constexpr int32_t kMostKernelSize = 63;
 
-LinearNames Linear(const std::string& name) { return {{name + ".weight"}, {name + ".bias"}}; }
-NormNames Norm(const std::string& name) { return {name + ".weight", name + ".bias"}; }
-
-// Reads a list of words, or a string of words separated by "|".
+// What a field holds: a list of words, or a text of words with "|" between them.
 std::vector<std::string> Words(const Checkpoint& checkpoint, const char* field,
                                std::initializer_list<std::string_view> accepted,
                                ConfigFields& config) {
@@ -123,7 +121,7 @@ void NameEmbeddings(const Checkpoint& checkpoint, const std::string& prefix, Con
   StackSpec& encoder = *spec.encoder;
   const std::string embeddings = prefix + "embeddings.";
   encoder.token_table = embeddings + "word_embeddings.weight";
-  encoder.embedding_norm = Norm(embeddings + "LayerNorm");
+  encoder.embedding_norm = NamedNorm(embeddings + "LayerNorm");
   CheckTableRows(checkpoint, encoder.token_table, "vocab_size", encoder.vocab_size, config);
   if (encoder.num_types > 0) encoder.type_table = embeddings + "token_type_embeddings.weight";
   if (encoder.positions == PositionKind::kLearned) {
@@ -140,14 +138,14 @@ void NameEmbeddings(const Checkpoint& checkpoint, const std::string& prefix, Con
   spec.ignored_tensors.push_back(embeddings + "position_ids");
 }
 
-// Names that both versions share.
-LayerNames Layers(const std::string& layer) {
+// Of what the two have alike.
+LayerNames DebertaLayers(const std::string& layer) {
   LayerNames names;
-  names.attention_output = Linear(layer + "attention.output.dense");
-  names.attention_norm = Norm(layer + "attention.output.LayerNorm");
-  names.feed_forward_in = Linear(layer + "intermediate.dense");
-  names.feed_forward_out = Linear(layer + "output.dense");
-  names.feed_forward_norm = Norm(layer + "output.LayerNorm");
+  names.attention_output = NamedLinear(layer + "attention.output.dense");
+  names.attention_norm = NamedNorm(layer + "attention.output.LayerNorm");
+  names.feed_forward_in = NamedLinear(layer + "intermediate.dense");
+  names.feed_forward_out = NamedLinear(layer + "output.dense");
+  names.feed_forward_norm = NamedNorm(layer + "output.LayerNorm");
   return names;
 }
 
@@ -156,9 +154,10 @@ void NameProducts(const std::string& self, const PositionTypes& types, bool shar
                   LayerNames& names) {
   names.qkv = {{self + "query_proj.weight", self + "key_proj.weight", self + "value_proj.weight"},
                {self + "query_proj.bias", self + "key_proj.bias", self + "value_proj.bias"}};
-  if (types.has_keys) names.position_key = Linear(self + (shares ? "key_proj" : "pos_key_proj"));
+  if (types.has_keys)
+    names.position_key = NamedLinear(self + (shares ? "key_proj" : "pos_key_proj"));
   if (types.has_queries) {
-    names.position_query = Linear(self + (shares ? "query_proj" : "pos_query_proj"));
+    names.position_query = NamedLinear(self + (shares ? "query_proj" : "pos_query_proj"));
   }
 }
 
@@ -167,7 +166,7 @@ void NameJoinedProducts(const std::string& self, const PositionTypes& types, Lay
   names.qkv = {{self + "in_proj.weight"}, {self + "q_bias", "", self + "v_bias"}};
   names.qkv.grouped = true;
   if (types.has_keys) names.position_key = {{self + "pos_proj.weight"}, {}};
-  if (types.has_queries) names.position_query = Linear(self + "pos_q_proj");
+  if (types.has_queries) names.position_query = NamedLinear(self + "pos_q_proj");
 }
 
 void ReadConvolution(const std::string& prefix, ConfigFields& config, StackSpec& encoder) {
@@ -179,9 +178,9 @@ void ReadConvolution(const std::string& prefix, ConfigFields& config, StackSpec&
     config.Fault("conv_groups", "supported is 1");
   }
   convolution.activation = config.ActivationFunction("conv_act", "tanh");
-  convolution.linear = Linear(prefix + "encoder.conv.conv");
+  convolution.linear = NamedLinear(prefix + "encoder.conv.conv");
   convolution.linear.kernel_size = convolution.kernel_size;
-  convolution.norm = Norm(prefix + "encoder.conv.LayerNorm");
+  convolution.norm = NamedNorm(prefix + "encoder.conv.LayerNorm");
 }
 
 void SetHeads(const Checkpoint& checkpoint, ConfigFields& config, TransformerSpec& spec) {
@@ -237,7 +236,7 @@ absl::Status DescribeAlike(const Checkpoint& checkpoint, const Version& version,
                    encoder.disentangled.has_buckets ? "position_buckets" : "max_relative_positions",
                    encoder.disentangled.num_rows(), config);
   }
-  encoder.layers = Layers(prefix + "encoder.layer.{}.");
+  encoder.layers = DebertaLayers(prefix + "encoder.layer.{}.");
   NameEmbeddings(checkpoint, prefix, config, spec);
   spec.vocab_size = encoder.vocab_size;
   SetHeads(checkpoint, config, spec);
@@ -268,7 +267,7 @@ absl::StatusOr<FamilyDescription> DescribeDebertaV2(const Checkpoint& checkpoint
       Words(checkpoint, "norm_rel_ebd", {"none", "layer_norm"}, config);
   const std::string norm = prefix + "encoder.LayerNorm";
   if (is_relative && std::ranges::count(norms, "layer_norm") > 0) {
-    encoder.disentangled.table_norm = Norm(norm);
+    encoder.disentangled.table_norm = NamedNorm(norm);
   } else {
     spec.ignored_tensors.push_back(norm + ".*");
   }

@@ -6,24 +6,22 @@
 #include "base/status.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/families.h"
+#include "engine/models/layer_names.h"
 
 namespace beamline {
 namespace {
 
-LinearNames Linear(const std::string& name) { return {{name + ".weight"}, {name + ".bias"}}; }
-NormNames Norm(const std::string& name) { return {name + ".weight", name + ".bias"}; }
-
-LayerNames Layers(const std::string& prefix) {
+LayerNames DistilBertLayers(const std::string& prefix) {
   const std::string layer = prefix + "transformer.layer.{}.";
   const std::string attention = layer + "attention.";
   LayerNames names;
   names.qkv = {{attention + "q_lin.weight", attention + "k_lin.weight", attention + "v_lin.weight"},
                {attention + "q_lin.bias", attention + "k_lin.bias", attention + "v_lin.bias"}};
-  names.attention_output = Linear(attention + "out_lin");
-  names.attention_norm = Norm(layer + "sa_layer_norm");
-  names.feed_forward_in = Linear(layer + "ffn.lin1");
-  names.feed_forward_out = Linear(layer + "ffn.lin2");
-  names.feed_forward_norm = Norm(layer + "output_layer_norm");
+  names.attention_output = NamedLinear(attention + "out_lin");
+  names.attention_norm = NamedNorm(layer + "sa_layer_norm");
+  names.feed_forward_in = NamedLinear(layer + "ffn.lin1");
+  names.feed_forward_out = NamedLinear(layer + "ffn.lin2");
+  names.feed_forward_norm = NamedNorm(layer + "output_layer_norm");
   return names;
 }
 
@@ -61,8 +59,8 @@ absl::StatusOr<FamilyDescription> DescribeDistilBert(const Checkpoint& checkpoin
   const std::string prefix = checkpoint.Contains("distilbert." + embeddings) ? "distilbert." : "";
   encoder.token_table = prefix + embeddings;
   encoder.position_table = prefix + "embeddings.position_embeddings.weight";
-  encoder.embedding_norm = Norm(prefix + "embeddings.LayerNorm");
-  encoder.layers = Layers(prefix);
+  encoder.embedding_norm = NamedNorm(prefix + "embeddings.LayerNorm");
+  encoder.layers = DistilBertLayers(prefix);
   CheckTableRows(checkpoint, encoder.token_table, "vocab_size", encoder.vocab_size, config);
   CheckTableRows(checkpoint, encoder.position_table, "max_position_embeddings",
                  encoder.max_positions, config);

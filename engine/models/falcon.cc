@@ -7,6 +7,7 @@
 #include "engine/models/config_fields.h"
 #include "engine/models/families.h"
 #include "engine/models/gpt_like.h"
+#include "engine/models/layer_names.h"
 #include "engine/models/rotary_config.h"
 #include "engine/models/shared_tables.h"
 #include "fmt/format.h"
@@ -30,7 +31,7 @@ struct LayerNorms {
   std::string feed_forward = "input_layernorm";
 };
 
-LayerNames Layers(const std::string& prefix, const LayerNorms& norms, bool has_bias) {
+LayerNames FalconLayers(const std::string& prefix, const LayerNorms& norms, bool has_bias) {
   const std::string layer = prefix + "h.{}.";
   LayerNames names;
   names.attention_norm = NamedNorm(layer + norms.attention);
@@ -43,7 +44,7 @@ LayerNames Layers(const std::string& prefix, const LayerNorms& norms, bool has_b
   return names;
 }
 
-void ReadHeads(ConfigFields& config, bool is_second, StackSpec& decoder) {
+void ReadFalconHeads(ConfigFields& config, bool is_second, StackSpec& decoder) {
   const bool has_one = !is_second && config.Bool("multi_query", true);
   decoder.num_kv_heads = has_one ? 1 : config.Size("num_kv_heads", decoder.num_heads);
   if (decoder.num_heads % decoder.num_kv_heads != 0) {
@@ -81,7 +82,7 @@ absl::StatusOr<FamilyDescription> DescribeFalcon(const Checkpoint& checkpoint) {
   ReadGptLike(kFalcon, config, decoder);
   const bool has_alibi = config.Bool("alibi", false);
   const bool is_second = config.Bool("new_decoder_architecture", false);
-  ReadHeads(config, is_second, decoder);
+  ReadFalconHeads(config, is_second, decoder);
   const LayerNorms norms = ReadNorms(config, is_second, decoder);
   if (has_alibi) {
     decoder.positions = PositionKind::kAlibi;
@@ -99,7 +100,7 @@ absl::StatusOr<FamilyDescription> DescribeFalcon(const Checkpoint& checkpoint) {
   const std::string prefix = checkpoint.Contains("word_embeddings.weight") ? "" : "transformer.";
   decoder.token_table = prefix + "word_embeddings.weight";
   decoder.final_norm = NamedNorm(prefix + "ln_f");
-  decoder.layers = Layers(prefix, norms, has_bias);
+  decoder.layers = FalconLayers(prefix, norms, has_bias);
   CheckTableRows(checkpoint, decoder.token_table, "vocab_size", decoder.vocab_size, config);
   BEAMLINE_RETURN_IF_ERROR(config.status());
 

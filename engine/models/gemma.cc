@@ -22,8 +22,9 @@ constexpr LlamaLike kGemma = {.num_layers = 28,
                               .tied = true,
                               .attention_biases = AttentionBiases::kAsConfigured};
 
-// Describes what every version shares.
-absl::StatusOr<FamilyDescription> Describe(const Checkpoint& checkpoint, const LlamaLike& family) {
+// What every version has.
+absl::StatusOr<FamilyDescription> DescribeGemmaLike(const Checkpoint& checkpoint,
+                                                    const LlamaLike& family) {
   ConfigFields config(checkpoint.config(), "config.json");
   config.RequireBool("use_bidirectional_attention", false, false);
   BEAMLINE_RETURN_IF_ERROR(config.status());
@@ -71,7 +72,7 @@ absl::StatusOr<FamilyDescription> DescribeNormedBranches(const Checkpoint& check
   const float scalar = config.Float("query_pre_attn_scalar", 256.0f);
   if (scalar <= 0) config.Fault("query_pre_attn_scalar", "a number above 0 is expected");
   BEAMLINE_RETURN_IF_ERROR(config.status());
-  BEAMLINE_ASSIGN_OR_RETURN(FamilyDescription description, Describe(checkpoint, family));
+  BEAMLINE_ASSIGN_OR_RETURN(FamilyDescription description, DescribeGemmaLike(checkpoint, family));
   StackSpec& decoder = *description.spec.decoder;
   decoder.attention_scale = 1.0f / std::sqrt(scalar);
   const std::string layer = LayerPrefix(checkpoint);
@@ -86,7 +87,7 @@ absl::StatusOr<FamilyDescription> DescribeNormedBranches(const Checkpoint& check
 }  // namespace
 
 absl::StatusOr<FamilyDescription> DescribeGemma(const Checkpoint& checkpoint) {
-  BEAMLINE_ASSIGN_OR_RETURN(FamilyDescription description, Describe(checkpoint, kGemma));
+  BEAMLINE_ASSIGN_OR_RETURN(FamilyDescription description, DescribeGemmaLike(checkpoint, kGemma));
   StackSpec& decoder = *description.spec.decoder;
   // transformers also reads "gelu" of the first checkpoints as the tanh variant.
   ConfigFields config(checkpoint.config(), "config.json");

@@ -5,6 +5,7 @@
 #include "engine/models/config_fields.h"
 #include "engine/models/families.h"
 #include "engine/models/gpt_like.h"
+#include "engine/models/layer_names.h"
 #include "engine/models/shared_tables.h"
 
 namespace beamline {
@@ -24,7 +25,7 @@ LinearNames Conv1D(const std::string& name) {
   return {{name + ".weight"}, {name + ".bias"}, /*transposed=*/true};
 }
 
-LayerNames Layers(const std::string& prefix) {
+LayerNames Gpt2Layers(const std::string& prefix) {
   const std::string layer = prefix + "h.{}.";
   LayerNames names;
   names.attention_norm = NamedNorm(layer + "ln_1");
@@ -60,7 +61,7 @@ absl::StatusOr<FamilyDescription> DescribeGpt2(const Checkpoint& checkpoint) {
   decoder.token_table = prefix + "wte.weight";
   decoder.position_table = prefix + "wpe.weight";
   decoder.final_norm = NamedNorm(prefix + "ln_f");
-  decoder.layers = Layers(prefix);
+  decoder.layers = Gpt2Layers(prefix);
   CheckTableRows(checkpoint, decoder.token_table, "vocab_size", decoder.vocab_size, config);
   CheckTableRows(checkpoint, decoder.position_table, "n_positions", decoder.max_positions, config);
   BEAMLINE_RETURN_IF_ERROR(config.status());

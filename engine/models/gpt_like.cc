@@ -51,14 +51,6 @@ void ReadGptLike(const GptLike& family, ConfigFields& config, StackSpec& decoder
   decoder.vocab_size = config.Size("vocab_size", family.vocab_size);
 }
 
-LinearNames NamedLinear(const std::string& name, bool has_bias) {
-  LinearNames names = {{name + ".weight"}};
-  if (has_bias) names.biases = {name + ".bias"};
-  return names;
-}
-
-NormNames NamedNorm(const std::string& name) { return {name + ".weight", name + ".bias"}; }
-
 std::vector<float> AlibiSlopes(int32_t num_heads) {
   const auto whole = static_cast<int32_t>(std::bit_floor(static_cast<uint32_t>(num_heads)));
   std::vector<float> slopes;

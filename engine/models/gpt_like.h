@@ -33,12 +33,8 @@ struct GptLike {
 // Sets these fields of `decoder`, and the attention scale from the head size.
 void ReadGptLike(const GptLike& family, ConfigFields& config, StackSpec& decoder);
 
-// The tensors NAME.weight and, if has_bias, NAME.bias.
-LinearNames NamedLinear(const std::string& name, bool has_bias = true);
-NormNames NamedNorm(const std::string& name);
-
-// Slopes by which each head's scores decrease with a key's distance (ALiBi, arXiv:2108.12409).
-// Heads beyond a power of 2 use every second slope of twice as many heads.
+// By how much a head's scores fall with a key's distance (ALiBi, arXiv:2108.12409). Heads beyond a
+// power of 2 have every second slope of twice as many.
 std::vector<float> AlibiSlopes(int32_t num_heads);
 
 }  // namespace beamline

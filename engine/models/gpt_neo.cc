@@ -8,6 +8,7 @@
 #include "engine/models/config_fields.h"
 #include "engine/models/families.h"
 #include "engine/models/gpt_like.h"
+#include "engine/models/layer_names.h"
 #include "engine/models/shared_tables.h"
 #include "fmt/format.h"
 
@@ -24,7 +25,7 @@ constexpr GptLike kGptNeo = {.num_layers = {"num_layers", 24},
                              .activation_name = "activation_function",
                              .activation = "gelu_new"};
 
-LayerNames Layers(const std::string& prefix) {
+LayerNames GptNeoLayers(const std::string& prefix) {
   const std::string layer = prefix + "h.{}.";
   const std::string attention = layer + "attn.attention.";
   LayerNames names;
@@ -38,10 +39,10 @@ LayerNames Layers(const std::string& prefix) {
   return names;
 }
 
-// The window of each layer; 0: none. attention_types is a list of [list of "global" and "local",
-// number of repetitions].
-std::vector<int32_t> ReadWindows(const nlohmann::json& object, int32_t num_layers,
-                                 ConfigFields& config) {
+// The window of each layer, 0: none. attention_types is a list of [list of "global" and "local",
+// how often it is repeated].
+std::vector<int32_t> ReadGptNeoWindows(const nlohmann::json& object, int32_t num_layers,
+                                       ConfigFields& config) {
   const int32_t window = config.Size("window_size", 256);
   const auto found = object.find("attention_types");
   const bool is_given = found != object.end() && !found->is_null();
@@ -81,7 +82,7 @@ absl::StatusOr<FamilyDescription> DescribeGptNeo(const Checkpoint& checkpoint) {
   ReadGptLike(kGptNeo, config, decoder);
   decoder.attention_scale = 1.0f;
   decoder.positions = PositionKind::kLearned;
-  decoder.attention_windows = ReadWindows(checkpoint.config(), decoder.num_layers, config);
+  decoder.attention_windows = ReadGptNeoWindows(checkpoint.config(), decoder.num_layers, config);
   const bool tied = config.Bool("tie_word_embeddings", true);
   BEAMLINE_RETURN_IF_ERROR(config.status());
 
@@ -89,7 +90,7 @@ absl::StatusOr<FamilyDescription> DescribeGptNeo(const Checkpoint& checkpoint) {
   decoder.token_table = prefix + "wte.weight";
   decoder.position_table = prefix + "wpe.weight";
   decoder.final_norm = NamedNorm(prefix + "ln_f");
-  decoder.layers = Layers(prefix);
+  decoder.layers = GptNeoLayers(prefix);
   CheckTableRows(checkpoint, decoder.token_table, "vocab_size", decoder.vocab_size, config);
   CheckTableRows(checkpoint, decoder.position_table, "max_position_embeddings",
                  decoder.max_positions, config);

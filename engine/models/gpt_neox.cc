@@ -6,6 +6,7 @@
 #include "engine/models/config_fields.h"
 #include "engine/models/families.h"
 #include "engine/models/gpt_like.h"
+#include "engine/models/layer_names.h"
 #include "engine/models/rotary_config.h"
 #include "engine/models/shared_tables.h"
 
@@ -22,7 +23,7 @@ constexpr GptLike kGptNeoX = {.num_layers = {"num_hidden_layers", 44},
                               .activation_name = "hidden_act",
                               .activation = "gelu"};
 
-LayerNames Layers(const std::string& prefix, bool attention_bias) {
+LayerNames GptNeoXLayers(const std::string& prefix, bool attention_bias) {
   const std::string layer = prefix + "layers.{}.";
   LayerNames names;
   names.attention_norm = NamedNorm(layer + "input_layernorm");
@@ -56,7 +57,7 @@ absl::StatusOr<FamilyDescription> DescribeGptNeoX(const Checkpoint& checkpoint) 
   const std::string prefix = checkpoint.Contains("embed_in.weight") ? "" : "gpt_neox.";
   decoder.token_table = prefix + "embed_in.weight";
   decoder.final_norm = NamedNorm(prefix + "final_layer_norm");
-  decoder.layers = Layers(prefix, attention_bias);
+  decoder.layers = GptNeoXLayers(prefix, attention_bias);
   CheckTableRows(checkpoint, decoder.token_table, "vocab_size", decoder.vocab_size, config);
   BEAMLINE_RETURN_IF_ERROR(config.status());
 

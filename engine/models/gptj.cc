@@ -6,6 +6,7 @@
 #include "engine/models/config_fields.h"
 #include "engine/models/families.h"
 #include "engine/models/gpt_like.h"
+#include "engine/models/layer_names.h"
 #include "engine/models/rotary_config.h"
 #include "engine/models/shared_tables.h"
 #include "fmt/format.h"
@@ -23,7 +24,7 @@ constexpr GptLike kGptJ = {.num_layers = {"n_layer", 28},
                            .activation_name = "activation_function",
                            .activation = "gelu_new"};
 
-LayerNames Layers(const std::string& prefix) {
+LayerNames GptJLayers(const std::string& prefix) {
   const std::string layer = prefix + "h.{}.";
   const std::string attention = layer + "attn.", mlp = layer + "mlp.";
   LayerNames names;
@@ -63,7 +64,7 @@ absl::StatusOr<FamilyDescription> DescribeGptJ(const Checkpoint& checkpoint) {
   const std::string prefix = checkpoint.Contains("wte.weight") ? "" : "transformer.";
   decoder.token_table = prefix + "wte.weight";
   decoder.final_norm = NamedNorm(prefix + "ln_f");
-  decoder.layers = Layers(prefix);
+  decoder.layers = GptJLayers(prefix);
   CheckTableRows(checkpoint, decoder.token_table, "vocab_size", decoder.vocab_size, config);
   BEAMLINE_RETURN_IF_ERROR(config.status());
 

@@ -16,8 +16,8 @@ namespace {
 
 constexpr int32_t kDefaultMaxWindowLayers = 28;
 
-LayerNames Layers(const std::string& layer, const LlamaLike& family, bool attention_bias,
-                  bool mlp_bias) {
+LayerNames LlamaLayers(const std::string& layer, const LlamaLike& family, bool attention_bias,
+                       bool mlp_bias) {
   const std::string attention = layer + "self_attn.", mlp = layer + "mlp.";
   const bool qkv_bias =
       attention_bias || family.attention_biases == AttentionBiases::kQueryKeyValue;
@@ -35,8 +35,8 @@ LayerNames Layers(const std::string& layer, const LlamaLike& family, bool attent
   return names;
 }
 
-// Reads head counts and sizes; null and absent have different meanings here.
-void ReadHeads(const LlamaLike& family, ConfigFields& config, StackSpec& decoder) {
+// Sizes of heads, where null and silence differ.
+void ReadLlamaHeads(const LlamaLike& family, ConfigFields& config, StackSpec& decoder) {
   decoder.num_heads = config.Size("num_attention_heads", family.num_heads);
   const bool as_many = config.IsNull("num_key_value_heads") || !family.num_key_value_heads;
   decoder.num_kv_heads =
@@ -77,9 +77,8 @@ std::vector<bool> WindowedOnes(const LlamaLike& family, ConfigFields& config, in
   return windowed_ones;
 }
 
-// Sets the rotary kind of each layer, and the windows. No windows are set unless one is shorter
-// than the longest sequence.
-void ReadWindows(const LlamaLike& family, ConfigFields& config, StackSpec& decoder) {
+// Sets windows, none where none is shorter than the longest sequence, and the rotary of each layer.
+void ReadLlamaWindows(const LlamaLike& family, ConfigFields& config, StackSpec& decoder) {
   const bool used = family.windows == WindowedLayers::kAsConfigured
                         ? config.Bool("use_sliding_window", false)
                         : family.windows != WindowedLayers::kNone;
@@ -130,7 +129,7 @@ absl::StatusOr<FamilyDescription> DescribeLlamaLike(const Checkpoint& checkpoint
   config.RequireBool("is_encoder_decoder", false, false);
   decoder.num_layers = config.Size("num_hidden_layers", family.num_layers);
   decoder.hidden_size = config.Size("hidden_size", family.hidden_size);
-  ReadHeads(family, config, decoder);
+  ReadLlamaHeads(family, config, decoder);
   decoder.feed_forward_size = config.Size("intermediate_size", family.intermediate_size);
   decoder.causal = true;
   decoder.attention_scale = 1.0f / std::sqrt(static_cast<float>(decoder.head_dim));
@@ -149,13 +148,13 @@ absl::StatusOr<FamilyDescription> DescribeLlamaLike(const Checkpoint& checkpoint
   const bool mlp_bias = family.has_mlp_bias && config.Bool("mlp_bias", false);
   BEAMLINE_RETURN_IF_ERROR(config.status());
   decoder.rotary = ReadRotary(config, decoder.head_dim, decoder.max_positions, family.rotary);
-  ReadWindows(family, config, decoder);
+  ReadLlamaWindows(family, config, decoder);
   BEAMLINE_RETURN_IF_ERROR(config.status());
 
   const std::string prefix = StackPrefix(checkpoint);
   decoder.token_table = prefix + "embed_tokens.weight";
   decoder.final_norm = {prefix + "norm.weight", ""};
-  decoder.layers = Layers(LayerPrefix(checkpoint), family, attention_bias, mlp_bias);
+  decoder.layers = LlamaLayers(LayerPrefix(checkpoint), family, attention_bias, mlp_bias);
   CheckTableRows(checkpoint, decoder.token_table, "vocab_size", decoder.vocab_size, config);
   BEAMLINE_RETURN_IF_ERROR(config.status());
 

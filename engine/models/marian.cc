@@ -13,7 +13,7 @@ namespace {
 
 constexpr BartLike kMarian = {.vocab_size = 58101, .positions = PositionKind::kSinusoidal};
 
-StackSpec Stack(ConfigFields& config, const std::string& side) {
+StackSpec MarianStack(ConfigFields& config, const std::string& side) {
   StackSpec stack = ReadBartStack(config, kMarian, side);
   if (side == "decoder") stack.vocab_size = config.Size("decoder_vocab_size", stack.vocab_size);
   return stack;
@@ -37,8 +37,8 @@ absl::StatusOr<FamilyDescription> DescribeMarian(const Checkpoint& checkpoint) {
   config.Alias("encoder_layers", "num_hidden_layers");
   config.Alias("encoder_attention_heads", "num_attention_heads");
   config.RequireBool("is_encoder_decoder", true, true);
-  StackSpec& encoder = spec.encoder.emplace(Stack(config, "encoder"));
-  StackSpec& decoder = spec.decoder.emplace(Stack(config, "decoder"));
+  StackSpec& encoder = spec.encoder.emplace(MarianStack(config, "encoder"));
+  StackSpec& decoder = spec.decoder.emplace(MarianStack(config, "decoder"));
   const bool tied = config.Bool("tie_word_embeddings", true);
   const bool shared = config.Bool("share_encoder_decoder_embeddings", true);
   // With shared embeddings, transformers uses only vocab_size.

@@ -8,33 +8,24 @@
 #include "base/status.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/families.h"
+#include "engine/models/layer_names.h"
 #include "engine/models/rotary_config.h"
 #include "fmt/format.h"
 
 namespace beamline {
 namespace {
 
-LinearNames Linear(const std::string& name, bool has_bias) {
-  LinearNames names = {{name + ".weight"}, {}};
-  if (has_bias) names.biases.push_back(name + ".bias");
-  return names;
-}
-
-NormNames Norm(const std::string& name, bool has_bias) {
-  return {name + ".weight", has_bias ? name + ".bias" : ""};
-}
-
-LayerNames Layers(const std::string& prefix, ConfigFields& config, bool norm_bias) {
+LayerNames ModernBertLayers(const std::string& prefix, ConfigFields& config, bool norm_bias) {
   const std::string layer = prefix + "layers.{}.";
   const bool attention_bias = config.Bool("attention_bias", false);
   const bool mlp_bias = config.Bool("mlp_bias", false);
   LayerNames names;
-  names.attention_norm = Norm(layer + "attn_norm", norm_bias);
-  names.qkv = Linear(layer + "attn.Wqkv", attention_bias);
-  names.attention_output = Linear(layer + "attn.Wo", attention_bias);
-  names.feed_forward_norm = Norm(layer + "mlp_norm", norm_bias);
-  names.feed_forward_in = Linear(layer + "mlp.Wi", mlp_bias);
-  names.feed_forward_out = Linear(layer + "mlp.Wo", mlp_bias);
+  names.attention_norm = NamedNorm(layer + "attn_norm", norm_bias);
+  names.qkv = NamedLinear(layer + "attn.Wqkv", attention_bias);
+  names.attention_output = NamedLinear(layer + "attn.Wo", attention_bias);
+  names.feed_forward_norm = NamedNorm(layer + "mlp_norm", norm_bias);
+  names.feed_forward_in = NamedLinear(layer + "mlp.Wi", mlp_bias);
+  names.feed_forward_out = NamedLinear(layer + "mlp.Wo", mlp_bias);
   return names;
 }
 
@@ -69,8 +60,8 @@ void ReadAngles(ConfigFields& config, StackSpec& encoder) {
       {.layer_type = kSlidingAttention, .theta_name = "local_rope_theta", .theta = 10000.0});
 }
 
-void AddHead(const Checkpoint& checkpoint, bool norm_bias, ConfigFields& config,
-             TransformerSpec& spec) {
+void AddModernBertHead(const Checkpoint& checkpoint, bool norm_bias, ConfigFields& config,
+                       TransformerSpec& spec) {
   const Activation activation = config.ActivationFunction("classifier_activation", "gelu");
   SetClassifier(checkpoint, "head.dense", activation, "classifier", config, spec);
   ClassifierSpec& classifier = *spec.classifier;
@@ -78,7 +69,7 @@ void AddHead(const Checkpoint& checkpoint, bool norm_bias, ConfigFields& config,
     std::erase(spec.ignored_tensors, classifier.dense.biases.front());
     classifier.dense.biases.clear();
   }
-  classifier.norm = Norm("head.norm", norm_bias);
+  classifier.norm = NamedNorm("head.norm", norm_bias);
   classifier.norm_epsilon = spec.encoder->norm_epsilon;
   spec.ignored_tensors.push_back(classifier.norm.gain);
   if (norm_bias) spec.ignored_tensors.push_back(classifier.norm.bias);
@@ -126,14 +117,14 @@ absl::StatusOr<FamilyDescription> DescribeModernBert(const Checkpoint& checkpoin
   const std::string prefix = checkpoint.Contains("model." + embeddings) ? "model." : "";
   const bool norm_bias = config.Bool("norm_bias", false);
   encoder.token_table = prefix + embeddings;
-  encoder.embedding_norm = Norm(prefix + "embeddings.norm", norm_bias);
-  encoder.layers = Layers(prefix, config, norm_bias);
-  encoder.final_norm = Norm(prefix + "final_norm", norm_bias);
+  encoder.embedding_norm = NamedNorm(prefix + "embeddings.norm", norm_bias);
+  encoder.layers = ModernBertLayers(prefix, config, norm_bias);
+  encoder.final_norm = NamedNorm(prefix + "final_norm", norm_bias);
   CheckTableRows(checkpoint, encoder.token_table, "vocab_size", encoder.vocab_size, config);
   TransformerSpec& spec = description.spec;
   spec.vocab_size = encoder.vocab_size;
   if (IsClassifier(checkpoint)) {
-    AddHead(checkpoint, norm_bias, config, spec);
+    AddModernBertHead(checkpoint, norm_bias, config, spec);
   } else {
     spec.ignored_tensors = {"head.*", "decoder.*"};
     SetMaskHead(checkpoint,

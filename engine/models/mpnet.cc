@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/families.h"
+#include "engine/models/layer_names.h"
 #include "fmt/format.h"
 
 namespace beamline {
@@ -14,22 +15,19 @@ namespace {
 // Fixed for the family; pad_token_id and relative_attention_num_buckets are ignored.
 constexpr int32_t kPaddingId = 1;
 constexpr int32_t kNumBuckets = 32;
-constexpr int32_t kMaxDistance = 128;
+constexpr int32_t kMaxMpnetDistance = 128;
 
-LinearNames Linear(const std::string& name) { return {{name + ".weight"}, {name + ".bias"}}; }
-NormNames Norm(const std::string& name) { return {name + ".weight", name + ".bias"}; }
-
-LayerNames Layers(const std::string& prefix) {
+LayerNames MpnetLayers(const std::string& prefix) {
   const std::string layer = prefix + "encoder.layer.{}.";
   const std::string attention = layer + "attention.attn.";
   LayerNames names;
   names.qkv = {{attention + "q.weight", attention + "k.weight", attention + "v.weight"},
                {attention + "q.bias", attention + "k.bias", attention + "v.bias"}};
-  names.attention_output = Linear(attention + "o");
-  names.attention_norm = Norm(layer + "attention.LayerNorm");
-  names.feed_forward_in = Linear(layer + "intermediate.dense");
-  names.feed_forward_out = Linear(layer + "output.dense");
-  names.feed_forward_norm = Norm(layer + "output.LayerNorm");
+  names.attention_output = NamedLinear(attention + "o");
+  names.attention_norm = NamedNorm(layer + "attention.LayerNorm");
+  names.feed_forward_in = NamedLinear(layer + "intermediate.dense");
+  names.feed_forward_out = NamedLinear(layer + "output.dense");
+  names.feed_forward_norm = NamedNorm(layer + "output.LayerNorm");
   return names;
 }
 
@@ -63,7 +61,7 @@ absl::StatusOr<FamilyDescription> DescribeMpNet(const Checkpoint& checkpoint) {
                  fmt::format("more than {} are expected", encoder.position_offset));
   }
   encoder.relative.num_buckets = kNumBuckets;
-  encoder.relative.max_distance = kMaxDistance;
+  encoder.relative.max_distance = kMaxMpnetDistance;
   if (config.Size("relative_attention_num_buckets", kNumBuckets) != kNumBuckets) {
     config.Fault("relative_attention_num_buckets", fmt::format("supported is {}", kNumBuckets));
   }
@@ -74,9 +72,9 @@ absl::StatusOr<FamilyDescription> DescribeMpNet(const Checkpoint& checkpoint) {
   const std::string prefix = checkpoint.Contains("mpnet." + embeddings) ? "mpnet." : "";
   encoder.token_table = prefix + embeddings;
   encoder.position_table = prefix + "embeddings.position_embeddings.weight";
-  encoder.embedding_norm = Norm(prefix + "embeddings.LayerNorm");
+  encoder.embedding_norm = NamedNorm(prefix + "embeddings.LayerNorm");
   encoder.relative.table = prefix + "encoder.relative_attention_bias.weight";
-  encoder.layers = Layers(prefix);
+  encoder.layers = MpnetLayers(prefix);
   CheckTableRows(checkpoint, encoder.token_table, "vocab_size", encoder.vocab_size, config);
   CheckTableRows(checkpoint, encoder.position_table, "max_position_embeddings", num_positions,
                  config);

@@ -6,22 +6,21 @@
 #include "base/status.h"
 #include "engine/models/config_fields.h"
 #include "engine/models/families.h"
+#include "engine/models/layer_names.h"
 #include "engine/models/rotary_config.h"
 
 namespace beamline {
 namespace {
 
-NormNames Norm(const std::string& name) { return {name + ".weight", name + ".bias"}; }
-
-LayerNames Layers(const std::string& prefix) {
+LayerNames NomicBertLayers(const std::string& prefix) {
   const std::string layer = prefix + "encoder.layers.{}.";
   LayerNames names;
   names.qkv = {{layer + "attn.Wqkv.weight"}, {}};
   names.attention_output = {{layer + "attn.out_proj.weight"}, {}};
-  names.attention_norm = Norm(layer + "norm1");
+  names.attention_norm = NamedNorm(layer + "norm1");
   names.feed_forward_in = {{layer + "mlp.fc12.weight", layer + "mlp.fc11.weight"}, {}};
   names.feed_forward_out = {{layer + "mlp.fc2.weight"}, {}};
-  names.feed_forward_norm = Norm(layer + "norm2");
+  names.feed_forward_norm = NamedNorm(layer + "norm2");
   return names;
 }
 
@@ -80,8 +79,8 @@ absl::StatusOr<FamilyDescription> DescribeNomicBert(const Checkpoint& checkpoint
   const std::string prefix = checkpoint.Contains("nomic_bert." + embeddings) ? "nomic_bert." : "";
   encoder.token_table = prefix + embeddings;
   encoder.type_table = prefix + "embeddings.token_type_embeddings.weight";
-  encoder.embedding_norm = Norm(prefix + "emb_ln");
-  encoder.layers = Layers(prefix);
+  encoder.embedding_norm = NamedNorm(prefix + "emb_ln");
+  encoder.layers = NomicBertLayers(prefix);
   CheckTableRows(checkpoint, encoder.token_table, "vocab_size", encoder.vocab_size, config);
   TransformerSpec& spec = description.spec;
   spec.vocab_size = encoder.vocab_size;

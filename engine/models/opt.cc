@@ -6,6 +6,7 @@
 #include "engine/models/config_fields.h"
 #include "engine/models/families.h"
 #include "engine/models/gpt_like.h"
+#include "engine/models/layer_names.h"
 #include "engine/models/shared_tables.h"
 
 namespace beamline {
@@ -21,7 +22,7 @@ constexpr GptLike kOpt = {.num_layers = {"num_hidden_layers", 12},
                           .activation_name = "activation_function",
                           .activation = "relu"};
 
-LayerNames Layers(const std::string& prefix, bool has_bias) {
+LayerNames OptLayers(const std::string& prefix, bool has_bias) {
   const std::string layer = prefix + "layers.{}.";
   const std::string attention = layer + "self_attn.";
   LayerNames names;
@@ -66,7 +67,7 @@ absl::StatusOr<FamilyDescription> DescribeOpt(const Checkpoint& checkpoint) {
     decoder.projection = NamedLinear(prefix + "project_in", /*has_bias=*/false);
     decoder.output_projection = NamedLinear(prefix + "project_out", /*has_bias=*/false);
   }
-  decoder.layers = Layers(prefix, has_bias);
+  decoder.layers = OptLayers(prefix, has_bias);
   CheckTableRows(checkpoint, decoder.token_table, "vocab_size", decoder.vocab_size, config);
   BEAMLINE_RETURN_IF_ERROR(config.status());
 

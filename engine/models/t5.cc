@@ -15,8 +15,8 @@ namespace {
 
 // The checkpoint does not bound positions, but steps are sized for all of them. T5's files say 512.
 constexpr int32_t kMaxPositions = 1 << 14;
-constexpr int32_t kMaxDistance = 1 << 14;
-// Half of an encoder's buckets are for each direction, and half of these for exact distances.
+constexpr int32_t kMaxT5Distance = 1 << 14;
+// Half of an encoder's buckets are for one direction, and half of these for exact distances.
 constexpr int32_t kLeastBuckets = 4;
 constexpr int32_t kMostBuckets = 1 << 10;
 
@@ -45,7 +45,7 @@ LinearNames Stacked(const std::string& prefix, std::initializer_list<const char*
   return names;
 }
 
-LayerNames Layers(const std::string& side, bool is_decoder, bool gated) {
+LayerNames T5Layers(const std::string& side, bool is_decoder, bool gated) {
   const std::string layer = side + "block.{}.layer.";
   const std::string attention = layer + "0.SelfAttention.", cross = layer + "1.EncDecAttention.";
   const std::string feed_forward = layer + (is_decoder ? "2." : "1.");
@@ -91,7 +91,7 @@ void ReadFeedForward(const T5Like& family, ConfigFields& config, StackSpec& stac
   stack.gated = !is_null && config.Bool("is_gated_act", value.starts_with("gated-"));
 }
 
-StackSpec Stack(const T5Like& family, ConfigFields& config, bool is_decoder) {
+StackSpec T5Stack(const T5Like& family, ConfigFields& config, bool is_decoder) {
   StackSpec stack;
   stack.num_layers = config.Size("num_layers", family.num_layers);
   if (is_decoder) stack.num_layers = config.Size("num_decoder_layers", stack.num_layers);
@@ -110,7 +110,7 @@ StackSpec Stack(const T5Like& family, ConfigFields& config, bool is_decoder) {
   RelativeSpec& relative = stack.relative;
   relative.num_buckets =
       config.Int("relative_attention_num_buckets", kLeastBuckets, kMostBuckets, 32);
-  relative.max_distance = config.Int("relative_attention_max_distance", 1, kMaxDistance, 128);
+  relative.max_distance = config.Int("relative_attention_max_distance", 1, kMaxT5Distance, 128);
   if (relative.max_distance <= relative.num_buckets / 2) {
     config.Fault("relative_attention_max_distance",
                  fmt::format("more than half of relative_attention_num_buckets, {}, is expected",
@@ -121,7 +121,8 @@ StackSpec Stack(const T5Like& family, ConfigFields& config, bool is_decoder) {
   return stack;
 }
 
-absl::StatusOr<FamilyDescription> Describe(const Checkpoint& checkpoint, const T5Like& family) {
+absl::StatusOr<FamilyDescription> DescribeT5Like(const Checkpoint& checkpoint,
+                                                 const T5Like& family) {
   ConfigFields config(checkpoint.config(), "config.json");
   FamilyDescription description;
   TransformerSpec& spec = description.spec;
@@ -131,9 +132,9 @@ absl::StatusOr<FamilyDescription> Describe(const Checkpoint& checkpoint, const T
   config.Alias("d_kv", "head_dim");
   config.RequireBool("is_encoder_decoder", true, true);
   config.RequireBool("is_decoder", false, false);
-  StackSpec& encoder = spec.encoder.emplace(Stack(family, config, /*is_decoder=*/false));
-  StackSpec& decoder = spec.decoder.emplace(Stack(family, config, /*is_decoder=*/true));
-  // Files before transformers 5 only have tie_word_embeddings. null differs from absent here.
+  StackSpec& encoder = spec.encoder.emplace(T5Stack(family, config, /*is_decoder=*/false));
+  StackSpec& decoder = spec.decoder.emplace(T5Stack(family, config, /*is_decoder=*/true));
+  // Files of before transformers 5 say it by tie_word_embeddings alone. Null is not silence.
   const bool scales =
       !config.IsNull("scale_decoder_outputs") &&
       config.Bool("scale_decoder_outputs", config.Bool("tie_word_embeddings", true));
@@ -145,7 +146,7 @@ absl::StatusOr<FamilyDescription> Describe(const Checkpoint& checkpoint, const T
   BEAMLINE_RETURN_IF_ERROR(config.status());
   for (StackSpec* stack : {&encoder, &decoder}) {
     const std::string side = stack == &encoder ? "encoder." : "decoder.";
-    stack->layers = Layers(side, stack->cross_attention, stack->gated);
+    stack->layers = T5Layers(side, stack->cross_attention, stack->gated);
     stack->relative.table = side + "block.0.layer.0.SelfAttention.relative_attention_bias.weight";
     stack->final_norm = {side + "final_layer_norm.weight", ""};
   }
@@ -163,11 +164,11 @@ absl::StatusOr<FamilyDescription> Describe(const Checkpoint& checkpoint, const T
 }  // namespace
 
 absl::StatusOr<FamilyDescription> DescribeT5(const Checkpoint& checkpoint) {
-  return Describe(checkpoint, kT5);
+  return DescribeT5Like(checkpoint, kT5);
 }
 
 absl::StatusOr<FamilyDescription> DescribeMt5(const Checkpoint& checkpoint) {
-  return Describe(checkpoint, kMt5);
+  return DescribeT5Like(checkpoint, kMt5);
 }
 
 }  // namespace beamline

@@ -27,7 +27,7 @@ std::vector<int> AllowedCores() {
   return cores;
 }
 
-int ReadNumber(const std::string& path) {
+int ReadId(const std::string& path) {
   int number = 0;
   std::ifstream(path) >> number;
   return number;
@@ -53,8 +53,8 @@ std::vector<int> InOrder(std::vector<int> cores, const std::string& root) {
   std::map<int, std::tuple<int, int, int>> places;  // node, package, physical core
   for (const int core : cores) {
     const std::string folder = root + "/sys/devices/system/cpu/cpu" + std::to_string(core);
-    places[core] = {NodeOf(folder), ReadNumber(folder + "/topology/physical_package_id"),
-                    ReadNumber(folder + "/topology/core_id")};
+    places[core] = {NodeOf(folder), ReadId(folder + "/topology/physical_package_id"),
+                    ReadId(folder + "/topology/core_id")};
   }
   std::ranges::stable_sort(cores, {}, [&](int core) { return places[core]; });
   return cores;

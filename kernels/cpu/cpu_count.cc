@@ -12,10 +12,10 @@
 namespace beamline::cpu {
 namespace {
 
-constexpr int kNoLimit = std::numeric_limits<int>::max();
+constexpr int kNoCpuLimit = std::numeric_limits<int>::max();
 
 int CpusOf(double quota_us, double period_us) {
-  if (quota_us <= 0 || period_us <= 0) return kNoLimit;
+  if (quota_us <= 0 || period_us <= 0) return kNoCpuLimit;
   return std::max(1, static_cast<int>(std::ceil(quota_us / period_us)));
 }
 
@@ -32,7 +32,7 @@ int CgroupV2Cpus(const std::string& root) {
   for (std::string line; std::getline(groups, line);) {
     if (line.starts_with("0::")) path = line.substr(3);
   }
-  int cpus = kNoLimit;
+  int cpus = kNoCpuLimit;
   for (;;) {
     std::ifstream file(root + "/sys/fs/cgroup" + path + "/cpu.max");
     std::string quota;
@@ -50,7 +50,7 @@ int CgroupV1Cpus(const std::string& root) {
   std::ifstream period_file(root + "/sys/fs/cgroup/cpu/cpu.cfs_period_us");
   double quota_us = 0;
   double period_us = 0;
-  if (!(quota_file >> quota_us) || !(period_file >> period_us)) return kNoLimit;
+  if (!(quota_file >> quota_us) || !(period_file >> period_us)) return kNoCpuLimit;
   return CpusOf(quota_us, period_us);
 }
 

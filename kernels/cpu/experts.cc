@@ -9,7 +9,7 @@
 namespace beamline::cpu {
 namespace {
 
-constexpr double kNsPerLogit = 3.0;
+constexpr double kExpertsNsPerLogit = 3.0;
 constexpr double kNsPerElement = 0.2;
 
 // The routing of rows to experts. A place is a row in the sorted order, expert after expert.
@@ -107,8 +107,8 @@ void Compute(Context& context, const ExpertsParams& params) {
   if (num_rows == 0) return;
   for (auto* list : {&routes.experts, &routes.places, &routes.rows}) list->resize(num_places);
   routes.weights.resize(num_places);
-  Routes& of_rows = routes;  // other threads must use this thread's object
-  context.Run(num_rows, 16, kNsPerLogit * num_rows * num_experts * num_chosen,
+  Routes& of_rows = routes;  // of this thread, whichever one reads it
+  context.Run(num_rows, 16, kExpertsNsPerLogit * num_rows * num_experts * num_chosen,
               [&](int64_t begin, int64_t end, Scratch&) {
                 for (int64_t row = begin; row < end; ++row) {
                   Choose(params, params.router_logits.row<float>(row),

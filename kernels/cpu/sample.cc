@@ -12,10 +12,10 @@
 namespace beamline::cpu {
 namespace {
 
-constexpr double kNsPerLogit = 1.0;
+constexpr double kSampleNsPerLogit = 1.0;
 
 // Working memory that a thread keeps between calls.
-struct Memory {
+struct SampleMemory {
   std::vector<Candidate> candidates;
   std::vector<Token> tokens;
 };
@@ -133,8 +133,8 @@ class RowSampler {
     return last;
   }
 
-  static Memory& ThreadMemory() {
-    static thread_local Memory memory;
+  static SampleMemory& ThreadMemory() {
+    static thread_local SampleMemory memory;
     return memory;
   }
 
@@ -154,7 +154,7 @@ class RowSampler {
 void Compute(Context& context, const SampleParams& params) {
   const int64_t num_rows = static_cast<int64_t>(params.rows.size());
   const int64_t vocab_size = params.logits.dim(-1);
-  const double cost_ns = kNsPerLogit * num_rows * vocab_size;
+  const double cost_ns = kSampleNsPerLogit * num_rows * vocab_size;
   context.Run(num_rows, 1, cost_ns, [&](int64_t begin, int64_t end, Scratch& scratch) {
     RowSampler sampler(vocab_size, scratch);
     for (int64_t i = begin; i < end; ++i) {

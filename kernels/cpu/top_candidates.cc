@@ -11,10 +11,10 @@
 namespace beamline::cpu {
 namespace {
 
-constexpr double kNsPerLogit = 0.4;
+constexpr double kCandidatesNsPerLogit = 0.4;
 
 // Working memory that a thread keeps between calls.
-struct Memory {
+struct CandidatesMemory {
   std::vector<Candidate> candidates;
   std::vector<SavedLogit> saved;
   // The row before normalisation, if unedited logits are needed and cannot be restored otherwise.
@@ -32,7 +32,7 @@ class RowSelector {
   }
 
   void Select(int64_t row) {
-    static thread_local Memory memory;
+    static thread_local CandidatesMemory memory;
     float* logits = p_.logits.row<float>(row);
     const LogitsEdits* edits = p_.edits.empty() ? nullptr : p_.edits[row];
     const bool edit = edits != nullptr && !edits->empty();
@@ -114,7 +114,7 @@ class RowSelector {
 
 void Compute(Context& context, const TopCandidatesParams& params) {
   const int64_t num_rows = params.logits.num_rows();
-  const double cost_ns = kNsPerLogit * params.logits.num_elements();
+  const double cost_ns = kCandidatesNsPerLogit * params.logits.num_elements();
   context.Run(num_rows, 1, cost_ns, [&](int64_t begin, int64_t end, Scratch& scratch) {
     RowSelector selector(params, scratch);
     for (int64_t row = begin; row < end; ++row) selector.Select(row);
