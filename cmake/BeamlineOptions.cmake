@@ -16,6 +16,11 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
 
+# Quick builds sooner, for this machine alone (scripts/demo.sh): its own level of the CPU kernels (kernels/cpu/CMakeLists.txt),
+# which keep -O3, and no long optimisation of the rest. --version and beamline_build_info name it; packages are not made of it.
+set(CMAKE_CXX_FLAGS_QUICK "-O1 -DNDEBUG")
+set(CMAKE_CUDA_FLAGS_QUICK "-O3 -DNDEBUG")
+
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})

@@ -1,5 +1,9 @@
 # cpack includes it before it makes packages (CPACK_PROJECT_CONFIG_FILE): their version has the time and the revision of the commit, so that
 # a package of later sources upgrades one of earlier sources, and one of the next release both. Sources without a commit have the version alone.
+if(CPACK_BEAMLINE_BUILD_TYPE STREQUAL "Quick")
+  message(FATAL_ERROR "CMAKE_BUILD_TYPE is Quick, which is a build for this machine alone; `cmake --preset release` configures "
+    "one for packages")
+endif()
 include(${CMAKE_CURRENT_LIST_DIR}/read_revision.cmake)
 beamline_read_revision("${CPACK_BEAMLINE_SOURCE_FOLDER}" "${CPACK_BEAMLINE_REVISION}")
 set(version ${CPACK_PACKAGE_VERSION})

@@ -1,25 +1,32 @@
 #!/usr/bin/env bash
 # From a clean clone to answers: installs what is missing, builds, serves the demo models, calls every
 # RPC through the command line, and OpenAI's API with curl, shows metrics, and stops the server.
-# usage: scripts/demo.sh [--port N] [--metrics-port N] [--built FOLDER]
-# The ports are any free ones by default. With --built the programs of that build folder are used, and nothing is installed or built.
+# usage: scripts/demo.sh [--port N] [--metrics-port N] [--no-build | --built FOLDER]
+#   --no-build      nothing is installed or built: the programs of build/release are used, without these those on PATH, as
+#                   Debian's package `beamline` installs them
+#   --built FOLDER  the same with the programs of that build folder
+# The ports are any free ones by default. What it builds is for this machine alone (the preset `quick`): the CPU kernels of its
+# SIMD level, and GPU code where a GPU is.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
 port=0
 metrics_port=0
-built=
+build=$PWD/build/release
+builds=yes
 while (($# > 0)); do
   case $1 in
     --port) port=${2:?--port needs a number}; shift ;;
     --metrics-port) metrics_port=${2:?--metrics-port needs a number}; shift ;;
-    --built) built=$(realpath "${2:?--built needs a folder}") || exit 2; shift ;;
-    *) echo "usage: $0 [--port N] [--metrics-port N] [--built FOLDER]" >&2; exit 2 ;;
+    --no-build) builds= ;;
+    --built) builds=; build=$(realpath "${2:?--built needs a folder}") || exit 2; shift ;;
+    *) echo "usage: $0 [--port N] [--metrics-port N] [--no-build | --built FOLDER]" >&2; exit 2 ;;
   esac
   shift
 done
 
-build=${built:-$PWD/build/release}
+server=$build/server/beamline-server
+client=$build/client/cli/beamline
 server_pid=
 failures=0
 scratch=$(mktemp -d)
@@ -42,21 +49,50 @@ fail() {
 
 title() { printf '\n== %s\n' "$1"; }
 
+# Sets `gpu_options`, CMake's options for the GPUs that are here. Without one no GPU code is compiled, which would be two thirds
+# of the time.
+find_gpus() {
+  local capabilities capability architecture architectures=
+  gpu_options=(-DBEAMLINE_CUDA=OFF)
+  [[ -e /dev/nvidiactl ]] && gpu_options=(-DBEAMLINE_CUDA=AUTO)
+  capabilities=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null) || return
+  for capability in $capabilities; do
+    case $capability in
+      8.*) architecture=80-real ;;
+      9.0) architecture=90-real ;;
+      9.* | [1-9][0-9].*) architecture=90 ;; # by its intermediate code
+      *) continue ;; # older than what the kernels need
+    esac
+    [[ ";$architectures;" == *";$architecture;"* ]] || architectures+=${architectures:+;}$architecture
+  done
+  gpu_options=(-DBEAMLINE_CUDA=OFF)
+  [[ -z $architectures ]] || gpu_options=(-DBEAMLINE_CUDA=AUTO "-DBEAMLINE_CUDA_ARCHITECTURES=$architectures")
+}
+
 build_all() {
   scripts/install_packages.sh --build || exit 1
+  local packages_s=$SECONDS
   if [[ ! -f "$build/CMakeCache.txt" ]]; then
-    cmake --preset release -DBEAMLINE_BUILD_TESTS=OFF -DBEAMLINE_BUILD_BENCHMARKS=OFF \
-      -DBEAMLINE_WARNINGS_AS_ERRORS=OFF >"$scratch/configure" 2>&1 ||
+    find_gpus
+    cmake --preset quick "${gpu_options[@]}" >"$scratch/configure" 2>&1 ||
       { cat "$scratch/configure"; fail "cmake failed"; }
   fi
   cmake --build "$build" -j "$(nproc)" --target beamline-server beamline || fail "the build failed"
-  printf 'Ready after %d s.\n' "$SECONDS"
+  printf 'Ready after %d s, %d s of which for packages.\n' "$SECONDS" "$packages_s"
+}
+
+# With --no-build and without a build folder: what is installed.
+find_programs() {
+  [[ -x $server && -x $client ]] && return
+  [[ $build == "$PWD/build/release" ]] || fail "$build has no server/beamline-server or no client/cli/beamline"
+  server=$(command -v beamline-server) && client=$(command -v beamline) ||
+    fail "there are no programs in $build, and beamline-server or beamline is not on PATH; run it without --no-build, or install the packages (docs/install.md)"
 }
 
 # Starts the server and sets `address`, `admin_address`, `metrics_url` and `http_address` from the line that it prints when it can answer.
 start_server() {
   printf '$ beamline-server --admin-listen 127.0.0.1:0 --http-listen 127.0.0.1:0 --model-root models\n'
-  "$build/server/beamline-server" --listen "127.0.0.1:$port" --metrics-listen "127.0.0.1:$metrics_port" \
+  "$server" --listen "127.0.0.1:$port" --metrics-listen "127.0.0.1:$metrics_port" \
     --admin-listen 127.0.0.1:0 --http-listen 127.0.0.1:0 --model-root models \
     </dev/null >"$scratch/out" 2>"$scratch/log" &
   server_pid=$!
@@ -98,7 +134,7 @@ beamline() {
   done
   printf '\n$ beamline%s%s\n' "$shown" "${input:+ <$input}"
   started=$(date +%s%N)
-  (cd "$scratch" && BEAMLINE_ADDRESS=$address BEAMLINE_METRICS=$metrics_url timeout 60 "$build/client/cli/beamline" "$@" <"${input:-/dev/null}")
+  (cd "$scratch" && BEAMLINE_ADDRESS=$address BEAMLINE_METRICS=$metrics_url timeout 60 "$client" "$@" <"${input:-/dev/null}")
   status=$?
   ended=$(date +%s%N)
   printf '[%d.%03d s]\n' $(((ended - started) / 1000000000)) $(((ended - started) / 1000000 % 1000))
@@ -204,9 +240,11 @@ stop_server() {
   ((status == 0)) || failures=$((failures + 1))
 }
 
-if [[ -z $built ]]; then
+if [[ -n $builds ]]; then
   title "Install and build"
   build_all
+else
+  find_programs
 fi
 title "Serve"
 start_server

@@ -87,7 +87,7 @@ no_gpu=$([[ -e /dev/nvidiactl ]] && echo OFF || echo ON)
 step "configure release" 120 cmake --preset release -DBEAMLINE_WARNINGS_AS_ERRORS=ON \
   -DBEAMLINE_BUILD_TESTS=ON -DBEAMLINE_BUILD_BENCHMARKS=ON -DBEAMLINE_CUDA_ARCHITECTURES=90 -DBEAMLINE_CUDA_FAST_COMPILE="$no_gpu" \
   '-DBEAMLINE_JOINED_TESTS=e2e;engine;loadtest;server' "-DBEAMLINE_TESTS_APART=$apart"
-step "build release" 1500 cmake --build build/release -j "$jobs"
+step "build release" 2400 cmake --build build/release -j "$jobs"
 run_tests release 900 --test-dir build/release -j "$slots" "${filter[@]}"
 
 if [[ $sanitizers == yes ]]; then
