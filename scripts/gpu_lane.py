@@ -82,7 +82,7 @@ SMALL_CASES = (
      "*EveryWidth*/float16:*ReadTwice*/bfloat16:*InPlace*/float32:*WithoutASum*/float16:*LongRowsWith*/bfloat16:"
      "*ManyLong*/float16:QueryScale*", ()),
     ("beams", "cuda_op_test", "*BeamOpTest*", ()),
-    ("products", "cuda_library_test", "*WgmmaProduct*:*ClusterProduct*:*AttendedProduct*", ()),
+    ("products", "cuda_library_test", "*WgmmaProduct*:*ClusterProduct*", ()),
     ("streams", "cuda_library_test",
      "*StreamTiles*EveryShape*/bfloat16:*StreamTiles*NotANumber*/float16:*StreamTiles*E4m3*/bfloat16:"
      "*StreamTiles*Int4*/float16", ()),

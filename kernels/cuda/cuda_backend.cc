@@ -11,7 +11,6 @@
 #include "kernels/cuda/choice/choice_ops.h"
 #include "kernels/cuda/device/copy_small.h"
 #include "kernels/cuda/device/read_back.h"
-#include "kernels/cuda/products/attended_product.h"
 #include "kernels/cuda/products/experts.h"
 #include "kernels/cuda/products/matmul.h"
 #include "kernels/cuda/products/weight.h"
@@ -135,7 +134,6 @@ void CudaBackend::WaitForReaders() {
 
 void CudaBackend::CopyToDevice(const void* host, void* device, size_t bytes) {
   device_->Use();
-  LaunchHeld();
   landed_ = nullptr;
   device_->CopyToDevice(host, device, bytes);
 }
@@ -144,7 +142,6 @@ bool CudaBackend::CopyAndFill(const void* host, void* device, size_t bytes,
                               const FillTokensParams& fill) {
   if (bytes > kMostCopySmallBytes || fill.fills.size() > kMostCopySmallFills) return false;
   device_->Use();
-  LaunchHeld();
   landed_ = nullptr;
   may_run_ = true;
   if (device_->MayTransfer("a copy to the device")) {
@@ -155,7 +152,6 @@ bool CudaBackend::CopyAndFill(const void* host, void* device, size_t bytes,
 
 absl::Status CudaBackend::CopyToHost(const void* device, void* host, size_t bytes) {
   device_->Use();
-  LaunchHeld();
   if (bytes > HostLanding::kMostBytes) {
     device_->CopyToHost(device, host, bytes);
     may_run_ = false;
@@ -175,7 +171,6 @@ absl::Status CudaBackend::CopyToHost(const void* device, void* host, size_t byte
 
 absl::Status CudaBackend::Synchronize() {
   device_->Use();
-  LaunchHeld();
   may_run_ = false;
   return device_->Synchronize();
 }
@@ -204,12 +199,7 @@ void CudaBackend::Replay(uint64_t key, absl::FunctionRef<void()> work) {
   const WaitMark::Scope waiting(*device_->wait_mark());
   landed_ = nullptr;
   may_run_ = true;
-  recorder_.Replay(key, [&] {
-    holds_back_ = true;
-    work();
-    holds_back_ = false;
-    LaunchHeld();
-  });
+  recorder_.Replay(key, work);
 }
 
 template <typename Params>
@@ -253,31 +243,6 @@ void CudaBackend::Launch(const AttentionParams& params) {
   cuda::Compute(*device_, params, choice);
 }
 
-bool CudaBackend::Joins(const Operation& operation) {
-  if (held_.has_value()) {
-    const auto* const* const product = std::get_if<const MatMulParams*>(&operation);
-    if (product != nullptr && AttendedProduct(*device_, *held_, **product)) {
-      held_.reset();
-      return true;
-    }
-    LaunchHeld();
-  }
-  if (!holds_back_) return false;
-  const auto* const* const attention = std::get_if<const AttentionParams*>(&operation);
-  if (attention == nullptr || !MayBeAttended(*device_, **attention)) return false;
-  held_ = **attention;
-  return true;
-}
-
-void CudaBackend::LaunchHeld() {
-  if (!held_.has_value()) return;
-  const AttentionParams attention = *held_;
-  held_.reset();
-  device_->BeginOperator();
-  if (device_->ok()) Launch(attention);
-  device_->BeginOperator();
-}
-
 void CudaBackend::Compute(const Operation& operation) {
   device_->Use();
   device_->BeginOperator();
@@ -285,7 +250,6 @@ void CudaBackend::Compute(const Operation& operation) {
   landed_ = nullptr;
   may_run_ = true;
   const WaitMark::Scope waiting(*device_->wait_mark());  // launches queue up to a limit
-  if (Joins(operation) || !device_->ok()) return;
   std::visit([this](const auto* params) { Launch(*params); }, operation);
 }
 

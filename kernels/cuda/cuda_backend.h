@@ -67,9 +67,6 @@ class CudaBackend final : public Backend, public HostVisibleMemory, public Fille
   void Launch(const Params& params);
   template <typename Params>
   void LaunchProduct(const Params& params);
-  // Whether `operation` is launched with held_, or waits itself.
-  bool Joins(const Operation& operation);
-  void LaunchHeld();
 
   HostLanding landing_;  // what CopyToHost brings, where it is little
   // Bytes of the device that the operator called last puts there by itself.
@@ -79,10 +76,6 @@ class CudaBackend final : public Backend, public HostVisibleMemory, public Fille
   std::unique_ptr<LtMatMul> lt_;  // frees its workspace in device_
   Recorder recorder_;
   bool may_run_ = false;  // what was called since the host last waited for the stream
-  // In a replay's work, what waits for the operator behind it: the product of its output, with
-  // which it can be one kernel.
-  bool holds_back_ = false;
-  std::optional<AttentionParams> held_;
   Log log_;
   // The kinds of choices that log_ has been told.
   absl::flat_hash_set<uint32_t> logged_;  // AttentionChoice::kind()

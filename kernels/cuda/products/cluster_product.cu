@@ -10,7 +10,7 @@
 
 #include "base/math.h"
 #include "kernels/cuda/device/tensor_map.h"
-#include "kernels/cuda/products/cluster_launch.cuh"
+#include "kernels/cuda/products/cluster_output.cuh"
 #include "kernels/cuda/products/cluster_product_tiles.cuh"
 
 namespace beamline::cuda {
@@ -31,6 +31,31 @@ int64_t SharedBytes(const Args& args, int stages) {
   return int64_t{args.steps} * cluster_product::kWeightTile * 2 +
          int64_t{stages} * kRows * kDepth * 2 + cluster_product::SumBytes<kRows>(args.split) +
          static_cast<int64_t>(sizeof(cluster_product::Barriers));
+}
+
+// Launches `kernel` in clusters of grid.x blocks, with blocks of `threads` threads and shared_bytes
+// of dynamic shared memory; it starts early (launch.cuh). Faults, which `what` names, are the
+// device's.
+template <typename... Params, typename... Args>
+void LaunchInClusters(Device& device, const char* what, void (*kernel)(Params...), dim3 grid,
+                      int threads, int64_t shared_bytes, const Args&... args) {
+  device.Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    static_cast<int>(device.properties().sharedMemPerBlockOptin)),
+               what);
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim.x = grid.x;
+  attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
+  config.stream = device.stream();
+  config.attrs = attributes;
+  config.numAttrs = 2;
+  if (device.ok()) device.Check(cudaLaunchKernelEx(&config, kernel, args...), what);
 }
 
 template <int kRows, typename T, typename Output>
@@ -73,7 +98,14 @@ ClusterHeads<T> MakeOutput(const ProjectHeadsParams& params, const CudaWeight& w
 
 template <typename T>
 ClusterMatMul<T> MakeOutput(const MatMulParams& params, const CudaWeight& /*weight*/) {
-  return MakeClusterOutput<T>(params);
+  return {params.bias.data,
+          params.residual.as<T>(),
+          params.y.as<T>(),
+          params.residual.row_stride,
+          params.y.row_stride,
+          static_cast<int>(params.y.dim(-1)),
+          params.bias.dtype == DType::kFloat32,
+          params.activation};
 }
 
 template <typename Params>
