@@ -15,7 +15,6 @@ GenerateLoop::GenerateLoop(const StepLimits& limits, bool share_prefixes,
     : StepLoop(context),
       max_sequences_(limits.max_sequences),
       frees_later_(context.backend.Records() && limits.num_lanes == 1),
-      encodes_(context.transformer.spec().encoder.has_value()),
       piece_(std::chrono::duration<double>(max_gap).count(), limits.max_batch_tokens),
       scheduler_(limits, share_prefixes,
                  context.transformer.spec().decoder->rotary.original_positions),
@@ -34,7 +33,6 @@ void GenerateLoop::Run() {
     const bool wait = scheduler_.empty() && pipeline_.empty();
     if (wait) FreeEnded();
     if (!Receive(wait, posted, scheduler_.jobs())) break;
-    if (wait && encodes_) GatherBurst(scheduler_.jobs());
     const Clock::time_point now = Clock::now();
     // Something that runs shows how long requests take: only then is one given up for that.
     const bool runs = stats().running_sequences > 0;

@@ -55,7 +55,6 @@ class GenerateLoop : public StepLoop<Group> {
 
   const int32_t max_sequences_;
   const bool frees_later_;  // a device computes meanwhile, and says when it is done
-  const bool encodes_;      // a step that encodes sources takes hardly longer for many of them
   RunningWidth width_;
   PieceSize piece_;
   Scheduler scheduler_;

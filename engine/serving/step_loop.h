@@ -15,13 +15,11 @@
 #include "engine/api/observer.h"
 #include "engine/scheduling/job_list.h"
 #include "engine/scheduling/job_snapshot.h"
-#include "engine/serving/burst_watch.h"
 #include "engine/serving/inbox.h"
 #include "engine/serving/replica_fault.h"
 #include "engine/serving/replica_stats.h"
 #include "engine/transformer/transformer.h"
 #include "kernels/cpu/return_pages.h"
-#include "kernels/cpu/spin.h"
 
 namespace beamline {
 
@@ -64,12 +62,7 @@ class StepLoop {
     const bool open =
         inbox_.Take(wait, received_, came_soon_ ? kLookTime : std::chrono::microseconds(0));
     received_at_ = Clock::now();
-    if (wait) {
-      came_soon_ = looks_again_ && received_at_ - from < kLookTime;
-      bursts_.Wake(received_.size(), received_at_);
-    } else {
-      bursts_.Add(received_.size(), received_at_);
-    }
+    if (wait) came_soon_ = looks_again_ && received_at_ - from < kLookTime;
     for (std::unique_ptr<JobType>& job : received_) jobs.Add(std::move(job));
     if (stats().snapshots.wanted()) stats().snapshots.Give(Snapshot(jobs));
     if (stats().memory_wanted.load(std::memory_order_relaxed)) {
@@ -77,20 +70,6 @@ class StepLoop {
       if (wait && jobs.empty()) ReturnMemory();
     }
     return open;
-  }
-  // After a Receive that slept: while requests come in bursts, as the last ones did, looks for the
-  // rest of this one, so that it begins with one step and not with one for its first requests.
-  void GatherBurst(JobList<JobType>& jobs) {
-    if (!looks_again_ || !bursts_.expects_more()) return;
-    const Clock::time_point end = received_at_ + kGatherTime;
-    std::vector<std::unique_ptr<JobType>> more;
-    do {
-      const Clock::time_point look = Clock::now() + kBurstGap;
-      while (Clock::now() < look) cpu::Pause();
-      static_cast<void>(inbox_.Take(/*wait=*/false, more));  // the next Receive sees the end
-      bursts_.Add(more.size(), Clock::now());
-      for (std::unique_ptr<JobType>& job : more) jobs.Add(std::move(job));
-    } while (!more.empty() && Clock::now() < end);
   }
   // Ends what is cancelled, overdue or, with `may_give_up`, hopeless. Returns what a step may
   // take for the sake of the deadlines, as JobList tells it.
@@ -168,10 +147,6 @@ class StepLoop {
   // for came within that time: waking it takes some 10 us. A vain look is followed by none until
   // work has come so soon again, so that an idle replica sleeps.
   static constexpr std::chrono::microseconds kLookTime{200};
-  // How long a burst is looked for: a step of few takes some times as long. It is over when nothing
-  // comes for kBurstGap, in which a program submits two or three requests.
-  static constexpr std::chrono::microseconds kGatherTime{150};
-  static constexpr std::chrono::microseconds kBurstGap{15};
   // What carrying out an answer takes, about.
   static constexpr std::chrono::microseconds kAnswerTime{10};
 
@@ -182,7 +157,6 @@ class StepLoop {
   Inbox<std::unique_ptr<JobType>> inbox_;
   std::vector<std::unique_ptr<JobType>> received_;
   Clock::time_point received_at_;
-  BurstWatch bursts_;
 
   // Of the step whose results are being read.
   int64_t served_ = 0;
