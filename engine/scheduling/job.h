@@ -69,9 +69,8 @@ struct Job {
   bool may_be_cut = false;                      // a partial answer is useful, too
   std::chrono::nanoseconds expected_queue{-1};  // estimate at arrival; < 0: unknown
   std::chrono::nanoseconds queue_time{-1};      // arrival to the first step; < 0: not yet
-  size_t place = 0;                             // index in its JobList; used only by the list
-  int32_t turn = -1;                            // index in the list's WaitingTree; used only by the
-                                                // tree
+  size_t place = 0;                             // in its JobList, whose it is
+  int32_t turn = -1;                            // in its JobList's WaitingList, whose it is
   bool done = false;                            // answered
 
   // The job is in a step, for the first time or again.

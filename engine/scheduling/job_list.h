@@ -1,6 +1,6 @@
-// The unanswered jobs of a replica. Thousands may wait while a few hundred run, and a step takes
-// some milliseconds. So each step looks only at the running jobs and at those waiting jobs that
-// need an action.
+// The jobs of a replica that have no answer yet. Thousands may wait while a few hundred run, and
+// steps take some milliseconds: of those that wait a step follows pointers only to the few that
+// something is to be done about.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@
 #include "engine/scheduling/job.h"
 #include "engine/scheduling/service_rate.h"
 #include "engine/scheduling/waiting_deadlines.h"
-#include "engine/scheduling/waiting_tree.h"
+#include "engine/scheduling/waiting_list.h"
 
 namespace beamline {
 
@@ -122,8 +122,8 @@ class JobList {
   std::span<const std::unique_ptr<JobType>> begun() const { return jobs().first(num_begun_); }
   std::span<const std::unique_ptr<JobType>> waiting() const { return jobs().subspan(num_begun_); }
   bool empty() const { return jobs_.empty(); }
-  // Of the waiting jobs.
-  const WaitingTree<JobType>& turns() const { return turns_; }
+  // Of those that have not begun.
+  const WaitingList<JobType>& turns() const { return turns_; }
   const ClientFirsts<JobType>& firsts() const { return firsts_; }
   // Number of jobs of each client that has any.
   const absl::flat_hash_map<std::string, int64_t>& clients() const { return clients_; }
@@ -175,8 +175,8 @@ class JobList {
   std::vector<const JobType*> ended_;  // finished before they began
   absl::flat_hash_map<std::string, int64_t> clients_;
 
-  // Waiting jobs that are not finished.
-  WaitingTree<JobType> turns_;
+  // Of those that have not begun and are not done.
+  WaitingList<JobType> turns_;
   ClientFirsts<JobType> firsts_;
   WaitingDeadlines<JobType> deadlines_;
   absl::flat_hash_map<const Cancellation*, JobType*> by_cancellation_;

@@ -36,18 +36,6 @@ class WaitingOrder {
     const int64_t aged = rank.priority + (now - rank.arrival) / kAgeing;
     return static_cast<int32_t>(std::min<int64_t>(std::numeric_limits<int32_t>::max(), aged));
   }
-  // The moment since which it has the priority 0, or will have: what waits longer has a higher one.
-  static Clock::time_point Since(const WaitingRank& rank) {
-    return rank.arrival - rank.priority * kAgeing;
-  }
-  // Of those whose Since is at or behind `since`, which come first, the last one. (Where no
-  // priority decides any more, all.)
-  Clock::time_point Level(Clock::time_point since) const {
-    if (!has_priorities()) return Clock::time_point::max();
-    const auto waited = (now_ - since).count(), ageing = ageing_.count();
-    const int64_t level = waited / ageing - (waited % ageing < 0 ? 1 : 0);
-    return now_ - std::min(highest_, level) * ageing_;
-  }
   // Whether priorities decide anything.
   bool has_priorities() const { return lowest_ < highest_; }
   // From now on they do not: turns and arrival alone do.

@@ -1,4 +1,4 @@
-// Turns of jobs that wait, and how few of them are looked at.
+// Turns of jobs that wait.
 #include "engine/scheduling/waiting_turns.h"
 
 #include <gtest/gtest.h>
@@ -18,34 +18,34 @@ using std::chrono::milliseconds;
 struct Waiting {
   WaitingRank rank;
   int32_t turn = -1;
-  bool is_in_tree = true;
+  bool is_in_list = true;
 };
 
-// Jobs that come and go, in a tree and in a list.
+// Jobs that come and go, in a WaitingList and beside it.
 class WaitingTurnsTest : public testing::Test {
  protected:
   int Below(uint64_t bound) { return static_cast<int>(random_() % bound); }
-  void Add(int num_priorities, bool in_tree) {
+  void Add(int num_priorities, bool in_list) {
     auto job = std::make_unique<Waiting>();
     job->rank = {.priority = Below(num_priorities) - num_priorities / 2,
                  .fair_tag = Below(10),
                  .arrival = now_ - milliseconds(50 * Below(10))};
-    job->is_in_tree = in_tree;
-    if (in_tree) tree_.Add(*job);
+    job->is_in_list = in_list;
+    if (in_list) list_.Add(*job);
     jobs_.push_back(std::move(job));
   }
   void Remove(size_t place) {
-    EXPECT_EQ(tree_.Remove(*jobs_[place]), jobs_[place]->is_in_tree);
-    EXPECT_FALSE(tree_.Remove(*jobs_[place]));
+    EXPECT_EQ(list_.Remove(*jobs_[place]), jobs_[place]->is_in_list);
+    EXPECT_FALSE(list_.Remove(*jobs_[place]));
     jobs_.erase(jobs_.begin() + static_cast<std::ptrdiff_t>(place));
   }
   void Start(WaitingTurns<Waiting>& turns) {
-    turns.Start(tree_, now_);
+    turns.Start(list_, now_);
     for (const auto& job : jobs_) {
-      if (!job->is_in_tree) turns.Add(*job);
+      if (!job->is_in_list) turns.Add(*job);
     }
   }
-  // As they go, of equal ones first those that are not in the tree.
+  // As they go, of equal ones first those that are not in the list.
   std::vector<Waiting*> Sorted() const {
     WaitingOrder order(now_);
     for (const auto& job : jobs_) order.Add(job->rank);
@@ -56,14 +56,14 @@ class WaitingTurnsTest : public testing::Test {
     for (const auto& job : jobs_) sorted.push_back(job.get());
     std::ranges::stable_sort(sorted, [&](const Waiting* a, const Waiting* b) {
       if (order(a->rank, b->rank)) return true;
-      return !order(b->rank, a->rank) && !a->is_in_tree && b->is_in_tree;
+      return !order(b->rank, a->rank) && !a->is_in_list && b->is_in_list;
     });
     return sorted;
   }
 
   std::mt19937_64 random_{TestSeed()};
   Clock::time_point now_ = Clock::time_point(std::chrono::hours(1));
-  WaitingTree<Waiting> tree_;
+  WaitingList<Waiting> list_;
   std::vector<std::unique_ptr<Waiting>> jobs_;  // as they came
 };
 
@@ -71,7 +71,7 @@ TEST_F(WaitingTurnsTest, HandsOutWhatSortingWould) {
   WaitingTurns<Waiting> turns;
   for (int round = 0; round < 2000; ++round) {
     const int num_priorities = 1 + Below(6) * Below(2);
-    for (int i = Below(12); i > 0; --i) Add(num_priorities, /*in_tree=*/Below(5) != 0);
+    for (int i = Below(12); i > 0; --i) Add(num_priorities, /*in_list=*/Below(5) != 0);
     while (!jobs_.empty() && Below(jobs_.size() + 12) > 12) Remove(random_() % jobs_.size());
     now_ += milliseconds(Below(60));
     Start(turns);
@@ -89,7 +89,7 @@ TEST_F(WaitingTurnsTest, ForgetsPrioritiesMidway) {
   WaitingTurns<Waiting> turns;
   for (int round = 0; round < 500; ++round) {
     while (!jobs_.empty()) Remove(jobs_.size() - 1);
-    for (int i = 2 + Below(30); i > 0; --i) Add(5, /*in_tree=*/Below(5) != 0);
+    for (int i = 2 + Below(30); i > 0; --i) Add(5, /*in_list=*/Below(5) != 0);
     Start(turns);
     const std::vector<Waiting*> first = Sorted();
     const size_t count = 1 + random_() % jobs_.size();
@@ -116,29 +116,6 @@ TEST_F(WaitingTurnsTest, ForgetsPrioritiesMidway) {
     }
     EXPECT_TRUE(std::ranges::is_permutation(rest, handed_out));
     EXPECT_EQ(turns.Next(), nullptr);
-  }
-}
-
-TEST_F(WaitingTurnsTest, LooksAtAFewOfThousands) {
-  constexpr int kJobs = 4096, kAsked = 8;
-  for (const int num_priorities : {1, 6}) {
-    WaitingTurns<Waiting> turns;
-    while (!jobs_.empty()) Remove(jobs_.size() - 1);
-    for (int i = 0; i < kJobs; ++i) {
-      now_ += std::chrono::microseconds(300);
-      Add(num_priorities, /*in_tree=*/true);
-    }
-    const int64_t before = tree_.num_visits();
-    Start(turns);
-    std::vector<Waiting*> handed_out;
-    for (int i = 0; i < kAsked; ++i) handed_out.push_back(turns.Next());
-    for (const Waiting* job : handed_out) {
-      Remove(static_cast<size_t>(std::ranges::find(jobs_, job, &std::unique_ptr<Waiting>::get) -
-                                 jobs_.begin()));
-    }
-    // A tree of 4,096 is some 30 deep.
-    EXPECT_LE(turns.num_looked_at(), kAsked * 60);
-    EXPECT_LE(tree_.num_visits() - before, kAsked * 60);
   }
 }
 
