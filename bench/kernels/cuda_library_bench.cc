@@ -27,6 +27,7 @@
 #include "fmt/format.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/epilogues/fill_random.h"
+#include "kernels/cuda/epilogues/gradients.h"
 #include "kernels/cuda/epilogues/row_softmax.h"
 
 namespace beamline {
@@ -61,6 +62,7 @@ class Bench {
     if (!backend.ok()) fmt::print(stderr, "{}\n", backend.status().ToString());
     BEAMLINE_CHECK(backend.ok());
     backend_ = *std::move(backend);
+    backend_->products().set_gradients(cuda::Gradients());
   }
   cuda::CudaBackend& backend() { return *backend_; }
   cuda::Device& device() { return backend_->device(); }

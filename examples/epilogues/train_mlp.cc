@@ -108,6 +108,7 @@ class Trainer {
     auto trainer = std::make_unique<Trainer>();
     BEAMLINE_ASSIGN_OR_RETURN(trainer->device_, cuda::Device::Create(0, {}));
     BEAMLINE_ASSIGN_OR_RETURN(trainer->products_, cuda::LtMatMul::Create(*trainer->device_));
+    trainer->products_->set_gradients(cuda::Gradients());
     BEAMLINE_RETURN_IF_ERROR(trainer->Place(data, net));
     return trainer;
   }

@@ -27,7 +27,7 @@ class CudaBackend final : public Backend, public HostVisibleMemory, public Fille
   static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(int device,
                                                              const GpuMemoryLimit& memory = {});
 
-  // For functions that are no operators (lt_matmul.h, row_softmax.h): on the same stream, called by
+  // For functions that are no operators (lt_matmul.h): on the same stream, called by
   // the same thread.
   Device& device() { return *device_; }
   LtMatMul& products() { return *lt_; }

@@ -13,6 +13,7 @@
 
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/epilogues/gradients.h"
 #include "tests/gpu/typed_arrays.h"
 #include "tests/kernels/test_gpu_memory.h"
 #include "tests/test_seed.h"
@@ -70,6 +71,7 @@ class CudaTest : public testing::Test {
     auto backend = cuda::CudaBackend::Create(0, kTestGpuMemory);
     ASSERT_TRUE(backend.ok()) << backend.status();
     backend_ = std::move(*backend).release();
+    backend_->products().set_gradients(cuda::Gradients());
   }
   static void TearDownTestSuite() {
     delete backend_;

@@ -194,6 +194,7 @@ class LtTest : public CudaTest {
   std::unique_ptr<cuda::LtMatMul> Open(const std::string& file) {
     auto lt = cuda::LtMatMul::Create(device(), file);
     BEAMLINE_CHECK(lt.ok());
+    (*lt)->set_gradients(cuda::Gradients());
     return *std::move(lt);
   }
 

@@ -281,6 +281,22 @@ TEST_P(LtSumsTest, AddsToItsOutput) {
   }
 }
 
+// As the server's products are, whose module has no kernels for sums.
+TEST_P(LtSumsTest, SumsNeedGradients) {
+  auto lt = cuda::LtMatMul::Create(device());
+  ASSERT_TRUE(lt.ok()) << lt.status();
+  for (const LtEpilogue epilogue : kSumEpilogues) {
+    const int transposes = epilogue == LtEpilogue::kBgradA ? 1 : 0;
+    Case c(backend(), dtype(), {37, 48, 24}, epilogue, transposes, random());
+    const absl::Status status = (*lt)->Run(c.product);
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(status.message(), std::string("epilogue ") + cuda::Name(epilogue) +
+                                    " writes sums, which needs LtMatMul::set_gradients");
+    EXPECT_EQ((*lt)->RunGroup({&c.product, 1}).code(), absl::StatusCode::kFailedPrecondition);
+  }
+  EXPECT_TRUE(device().ok());
+}
+
 // Side by side on several streams, the first time after measuring all of them.
 TEST_P(LtSumsTest, GroupOfProductsThatSum) {
   std::vector<std::unique_ptr<Case>> cases;

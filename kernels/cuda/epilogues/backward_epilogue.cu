@@ -116,13 +116,6 @@ void Launch(Device& device, const LtProduct& p, BackwardArgs<T> args, cudaStream
 
 }  // namespace
 
-bool HasBackwardEpilogue(const LtProduct& p) {
-  const bool backward = WritesBias(p.epilogue) || p.epilogue == LtEpilogue::kDRelu ||
-                        p.epilogue == LtEpilogue::kDGelu;
-  const bool same_type = !WritesBias(p.epilogue) || p.bias.dtype == p.d.dtype;
-  return backward && p.d.rank == 2 && p.d.dtype != DType::kFloat8E4M3 && same_type;
-}
-
 void BackwardEpilogue(Device& device, const LtProduct& p, cudaStream_t stream) {
   BEAMLINE_CHECK(HasBackwardEpilogue(p));
   // Either operand has k rows: the other layouts have no such epilogue.

@@ -10,9 +10,6 @@
 
 namespace beamline::cuda {
 
-// Whether BackwardEpilogue computes this product's epilogue.
-bool HasBackwardEpilogue(const LtProduct& product);
-
 // product.d holds alpha * a b + c and becomes what the epilogue (kDRelu, kDGelu or one that writes
 // sums) makes of it. Sums go to product.bias. Takes scratch memory.
 // REQUIRES: HasBackwardEpilogue(product).

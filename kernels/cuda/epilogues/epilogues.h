@@ -3,6 +3,7 @@
 //
 //   auto device = cuda::Device::Create(0, {});                    // one GPU, its memory and stream
 //   auto products = cuda::LtMatMul::Create(**device, "algorithms");
+//   (*products)->set_gradients(cuda::Gradients());                // for epilogues that write sums
 //   (*products)->Run({.a = x, .b = w, .d = h, .epilogue = cuda::LtEpilogue::kGeluAuxBias, ...});
 //   cuda::RowSoftmax(**device, {.x = scores, .y = weights});
 //   absl::Status status = (*device)->Synchronize();
@@ -12,6 +13,7 @@
 #pragma once
 
 #include "kernels/cuda/device/device.h"
+#include "kernels/cuda/epilogues/gradients.h"
 #include "kernels/cuda/epilogues/lt_matmul.h"
 #include "kernels/cuda/epilogues/lt_product.h"
 #include "kernels/cuda/epilogues/row_softmax.h"

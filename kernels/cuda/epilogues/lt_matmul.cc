@@ -10,11 +10,9 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "fmt/format.h"
-#include "kernels/cuda/epilogues/backward_epilogue.h"
 #include "kernels/cuda/epilogues/lt_call.h"
 #include "kernels/cuda/epilogues/lt_measure.h"
 #include "kernels/cuda/epilogues/lt_rows.h"
-#include "kernels/cuda/epilogues/lt_trial.h"
 
 namespace beamline::cuda {
 namespace {
@@ -83,7 +81,7 @@ void LtMatMul::Report(const absl::Status& status) {
 std::optional<AlgorithmBits> LtMatMul::Measure(const LtProduct& product,
                                                std::vector<AlgorithmBits> contenders) {
   if (!device_.ok()) return std::nullopt;
-  if (HasBackwardEpilogue(product) && Choose(WithoutEpilogue(product)) != nullptr) {
+  if (HasSplit(product) && Choose(WithoutEpilogue(product)) != nullptr) {
     contenders.push_back(kSplit);
   }
   LtCall call(product);
@@ -99,7 +97,7 @@ std::optional<AlgorithmBits> LtMatMul::Measure(const LtProduct& product,
 }
 
 std::optional<AlgorithmBits> LtMatMul::MeasureChecked(const LtProduct& original) {
-  const auto trial = LtTrial::Create(device_, original);
+  const auto trial = gradients_->MakeTrial(device_, original);
   if (!trial.ok() || !RunSplit(lanes_[0], (*trial)->reference()).ok()) return std::nullopt;
   const LtProduct& product = (*trial)->product();
   LtCall call(product);
@@ -173,9 +171,20 @@ int LtMatMul::Launch(const LtProduct& product, LtCall& call, const AlgorithmBits
   return call.Launch(handle_, product, algorithm, lane.workspace, lane.stream);
 }
 
+bool LtMatMul::HasSplit(const LtProduct& product) const {
+  return gradients_ != nullptr && HasBackwardEpilogue(product);
+}
+
+absl::Status LtMatMul::Validate(const LtProduct& product) const {
+  BEAMLINE_RETURN_IF_ERROR(cuda::Validate(product));
+  if (!WritesBias(product.epilogue) || gradients_ != nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(fmt::format(
+      "epilogue {} writes sums, which needs LtMatMul::set_gradients", Name(product.epilogue)));
+}
+
 absl::Status LtMatMul::RunSplit(const Lane& lane, const LtProduct& product) {
   BEAMLINE_RETURN_IF_ERROR(RunOn(lane, WithoutEpilogue(product)));
-  BackwardEpilogue(device_, product, lane.stream);
+  gradients_->Finish(device_, product, lane.stream);
   return device_.status();
 }
 
@@ -184,7 +193,7 @@ const AlgorithmBits* LtMatMul::Choose(const LtProduct& product) {
   if (const auto known = chosen_.find(key); known != chosen_.end()) return &known->second;
   if (const AlgorithmBits* saved = file_.Find(key); saved != nullptr) {
     const bool fits =
-        *saved == kSplit ? HasBackwardEpilogue(product) : LtCall(product).Accepts(handle_, *saved);
+        *saved == kSplit ? HasSplit(product) : LtCall(product).Accepts(handle_, *saved);
     if (fits) {
       ++num_recalled_;
       return &chosen_.emplace(key, *saved).first->second;

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/epilogues/algorithm_file.h"
+#include "kernels/cuda/epilogues/lt_gradients.h"
 #include "kernels/cuda/epilogues/lt_product.h"
 
 // As cublasLt.h declares it, which users of this header need not have.
@@ -48,6 +49,11 @@ class LtMatMul {
   // has room. In the stream's order they are one operator. The first call takes kNumLanes - 1 more
   // workspaces. Errors as Run.
   absl::Status RunGroup(std::span<const LtProduct> products);
+
+  // For epilogues that write sums, which are FAILED_PRECONDITION without it; those of gradients
+  // alone may be faster with it. Call it before the first product; `gradients` outlives this
+  // object.
+  void set_gradients(const LtGradients& gradients) { gradients_ = &gradients; }
 
   // Kinds measured by this object, and kinds that the file knew and cuBLASLt accepted.
   int num_measured() const { return num_measured_; }
@@ -90,12 +96,17 @@ class LtMatMul {
   // Returns a cublasStatus_t.
   int Launch(const LtProduct& product, LtCall& call, const AlgorithmBits* algorithm,
              const Lane& lane);
+  // The product's own errors, and that of an epilogue that needs gradients_.
+  absl::Status Validate(const LtProduct& product) const;
+  // Whether RunSplit computes it.
+  bool HasSplit(const LtProduct& product) const;
   absl::Status RunSplit(const Lane& lane, const LtProduct& product);
   absl::Status RunOn(const Lane& lane, const LtProduct& product);
   absl::Status MakeLanes();
   void Report(const absl::Status& status);
 
   Device& device_;
+  const LtGradients* gradients_ = nullptr;
   cublasLtContext* handle_ = nullptr;
   std::array<Lane, kNumLanes> lanes_;
   AlgorithmFile file_;

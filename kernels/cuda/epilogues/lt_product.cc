@@ -208,4 +208,11 @@ AlgorithmKey KeyOf(const LtProduct& p) {
   return key;
 }
 
+bool HasBackwardEpilogue(const LtProduct& p) {
+  const bool backward = WritesBias(p.epilogue) || p.epilogue == LtEpilogue::kDRelu ||
+                        p.epilogue == LtEpilogue::kDGelu;
+  const bool same_type = !WritesBias(p.epilogue) || p.bias.dtype == p.d.dtype;
+  return backward && p.d.rank == 2 && p.d.dtype != DType::kFloat8E4M3 && same_type;
+}
+
 }  // namespace beamline::cuda

@@ -94,4 +94,7 @@ struct AlgorithmKey {
 };
 AlgorithmKey KeyOf(const LtProduct& product);
 
+// Whether BackwardEpilogue (backward_epilogue.h) computes this product's epilogue.
+bool HasBackwardEpilogue(const LtProduct& product);
+
 }  // namespace beamline::cuda
