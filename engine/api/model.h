@@ -163,7 +163,7 @@ struct ModelInfo {
   std::string mask_token;                   // of a masked LM; else empty
   std::vector<std::string> languages;       // multilingual translators: languages that requests may
                                             // name
-  std::vector<std::string> chat_templates;  // chat templates of the checkpoint
+  std::vector<std::string> chat_templates;  // names of those that can be rendered
   int32_t eos_token_id = -1;
   std::string device;  // Backend::Name() of the first replica
   std::string device_description;

@@ -24,9 +24,9 @@ inline constexpr int64_t kMaxWeightFileBytes = int64_t{1} << 40;  // mapped, not
 class CheckpointFile {
  public:
   // NOT_FOUND only if nothing has this name. INVALID_ARGUMENT for anything but a regular file or a
-  // link to one, for a path that leaves its root, for a file over `max_bytes`, and for a Git LFS
-  // pointer. If the system cannot open the file, the error has the system's reason. All checks use
-  // the open descriptor.
+  // link to one, and for a path that leaves its root. Also for a file over `max_bytes` and for a
+  // Git LFS pointer. If the system cannot open the file, the error has the system's reason. All
+  // checks use the open descriptor.
   static absl::StatusOr<CheckpointFile> Open(const CheckpointPath& path, int64_t max_bytes);
 
   int descriptor() const { return fd_.get(); }

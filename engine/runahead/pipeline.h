@@ -96,7 +96,7 @@ class Pipeline {
     std::span<const AssumedRow> rows;   // the decoder's; empty: the group ends with this step
     std::optional<BeamRequest> search;  // the decoder's
     BeamWords beams;                    // only with a search
-    // Row i stands for the search's beam i, but it may turn out to descend from any row. Until that
+    // Row i represents the search's beam i, but it may turn out to descend from any row. Until that
     // is known, it has the blocks and tokens of row i.
     bool parents_unknown = false;
   };

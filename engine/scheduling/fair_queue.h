@@ -62,8 +62,9 @@ class FairQueue {
 
   size_t num_accounts() const { return accounts_.size(); }
   int64_t now() const { return now_; }
-  // Calls `visit` with each client whose account is below `tag`, and with the tokens that it may
-  // still request before it reaches the tag, in whole requests of `each` tokens (>= 1).
+  // Calls `visit` with each client whose account is below `tag`. The second argument is the number
+  // of tokens that the client may still request before it reaches the tag, in whole requests of
+  // `each` tokens (>= 1).
   template <typename Visit>
   void VisitRoomBefore(int64_t tag, int64_t each, const Visit& visit) const {
     BEAMLINE_CHECK(each >= 1);

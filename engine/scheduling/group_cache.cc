@@ -234,8 +234,8 @@ void GroupCache::Free(Workspace& workspace) {
   workspace.unheld.clear();
 }
 
-// A block that no prompt can find (the last block of a text, all blocks of a translator) is reused
-// first, while it is still in the processor's caches.
+// Some blocks cannot be found by any prompt: the last block of a text, and all blocks of a
+// translator. They are reused first, while they are still in the processor's caches.
 void GroupCache::ReuseUnknown(int32_t block) {
   if (pool_.references(block) == 0 && !index_.Has(block)) pool_.ReuseFirst(block);
 }

@@ -36,8 +36,8 @@ class RunningWidth {
   static constexpr double kShare = 0.95;
   static constexpr double kLeastShare = 0.8;
   static constexpr double kMostOfTime = 1.0 / 2;
-  // Up to this many rows, a CPU's matmuls get faster per row, or with a small model take the same
-  // time, even if the line fitted to the step times does not show it.
+  // Up to this many rows, a CPU's matmuls get faster per row; with a small model they take the same
+  // time. This holds even if the line fitted to the step times does not show it.
   static constexpr int32_t kWide = 64;
   static constexpr double kError = 0.25;
   // A CPU's matmuls process rows in blocks of this size: 31 rows take longer than 32.
