@@ -77,7 +77,7 @@ class Engine {
   // the engine.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineOptions& options,
                                                         EngineObserver* observer = nullptr);
-  virtual ~Engine() = default;  // waits for nothing: running requests get CANCELLED
+  virtual ~Engine() = default;  // finishes no request: running ones get CANCELLED
 
   // Validates and queues the request. Thread safe; returns at once. The sink is not called after
   // one of these errors:

@@ -32,7 +32,7 @@ constexpr bool Classifies(ModelTask task) {
 }
 
 // State of one version of a model, from the start of its load to the end of its unload. kFailed:
-// the load failed. kUnloaded: only reported to listeners, at the end of an unload.
+// the load failed. kUnloaded: reported only once, at the end of an unload.
 enum class ModelState : uint8_t { kLoading, kReady, kDraining, kFailed, kUnloaded };
 
 // Separates a model's name from its version; names must not contain it.

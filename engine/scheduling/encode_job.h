@@ -20,8 +20,8 @@ struct EncodeJob : Job<EncodeSink, EncodeResult> {
   Encoding encoding;  // what is made of them; complete when the job is given to a replica
 
   int64_t computed_tokens = 0;
-  // num_started: inputs that are in a batch or started in chunks, in order. num_computed: inputs
-  // that are done; an input computed in chunks may finish after later ones.
+  // num_started: inputs that are in a batch or started in pieces, in order. num_computed: inputs
+  // that are done; an input computed in pieces may finish after later ones.
   size_t num_started = 0;
   size_t num_computed = 0;
   std::vector<Embedding> embeddings;  // as many as inputs

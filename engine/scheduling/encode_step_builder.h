@@ -1,5 +1,5 @@
 // Packs the inputs of encode jobs into the batch of a step: whole inputs in the order of the jobs,
-// until one does not fit. A long input is computed on its own, in chunks; meanwhile shorter inputs
+// until one does not fit. A long input is computed on its own, in pieces; meanwhile shorter inputs
 // may pass another long one. The last eighth of a step ignores priorities and uses the
 // fair-queueing order alone. So a job does not starve behind jobs of higher priority.
 #pragma once
