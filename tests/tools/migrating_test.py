@@ -72,7 +72,7 @@ def names():
         found |= set(re.findall(r"^\s*rpc (\w+)\(", text, re.M))
         for message, body in re.findall(r"^message (\w+) \{\n(.*?)^\}", text, re.M | re.S):
             found |= {f"{message}.{field}" for field in re.findall(r"(\w+) = \d+[;\s\[]", body)}
-    found |= {name.split(".")[-1] for name in re.findall(r'"([\w.]+)"', read("server/metrics/metrics.h").split("kRpcNames")[1].split(");")[0])}
+    found |= {name.split(".")[-1] for name in re.findall(r'"([\w.]+)"', read("server/telemetry/call_record.h").split("kRpcNames")[1].split(");")[0])}
     guide = read("docs/settings.md") + read("docs/metrics.md")
     for cell, rest in re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| (.*) \|$", guide, re.M):
         found |= set(re.findall(r"`(\w+)`", cell))

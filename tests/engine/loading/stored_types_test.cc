@@ -234,8 +234,8 @@ TEST(StoredTypesTest, AHeadOfMasksIsKeptAsStored) {
   const auto logits = [](LoadedModel& of) {
     std::vector<float> row(static_cast<size_t>(of.info.hidden_size)), all;
     for (size_t i = 0; i < row.size(); ++i) row[i] = static_cast<float>(i % 7) / 7.0f - 0.4f;
-    EXPECT_NE(of.mask_head, nullptr);
-    EXPECT_TRUE(of.mask_head
+    EXPECT_NE(of.heads.mask, nullptr);
+    EXPECT_TRUE(of.heads.mask
                     ->Compute(row,
                               [&](size_t, std::span<const float> logits) {
                                 all.assign(logits.begin(), logits.end());
@@ -246,7 +246,7 @@ TEST(StoredTypesTest, AHeadOfMasksIsKeptAsStored) {
   const auto wide = Load(model.Options("wide"), DType::kFloat32);
   const auto kept = Load(model.Options("kept"), std::nullopt);
   EXPECT_EQ(logits(*kept), logits(*wide));
-  EXPECT_LT(kept->mask_head->weight_bytes() * 10, wide->mask_head->weight_bytes() * 6);
+  EXPECT_LT(kept->heads.mask->weight_bytes() * 10, wide->heads.mask->weight_bytes() * 6);
 }
 
 }  // namespace
