@@ -69,7 +69,7 @@ def numbers(head, rows, num_texts):
 
 
 def wrapped(text):
-    return textwrap.fill(text, 128, break_long_words=False, break_on_hyphens=False)
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def cpu_ratios(cell):
