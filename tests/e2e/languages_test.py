@@ -208,8 +208,8 @@ class Languages(unittest.TestCase):
 
     def test_the_page_names_the_packages(self):
         page = documents.read("docs/clients.md")
-        row, = re.findall(r"^\| Go \|.*$", page, re.M)
-        self.assertEqual(set(re.findall(r"\b(?:golang|protoc-gen)-[\w-]+", row)), set(GO_PACKAGES))
+        item, = re.findall(r"^- \*\*Go\*\*:.*?(?=^- )", page, re.M | re.S)
+        self.assertEqual(set(re.findall(r"\b(?:golang|protoc-gen)-[\w-]+", item)), set(GO_PACKAGES))
 
 
 def main():
