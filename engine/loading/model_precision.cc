@@ -85,8 +85,8 @@ ModelTypes TypesOf(const ModelOptions& options, const Checkpoint& checkpoint, bo
 std::string WeightsNote(const Checkpoint& checkpoint) {
   if (checkpoint.weight_format().empty()) return "";
   return fmt::format(
-      "weights are quantised ({}) and dequantised as they load; activations are not "
-      "quantised, whatever quantization_config says of them",
+      "weights are quantised ({}) and dequantised as they load; activations and caches "
+      "are not quantised, whatever quantization_config says of them",
       checkpoint.weight_format());
 }
 
