@@ -15,7 +15,8 @@ function(beamline_binary name)
   target_link_options(${name} PRIVATE -Wl,-z,relro,-z,now)
 endfunction()
 
-# LABELS: unit (default), golden, e2e, gpu; gpus beside it for what needs several. TIMEOUT in seconds (default 120). NO_SANITIZER: left out of
+# LABELS: unit (default), golden, e2e, gpu; gpus beside it for what needs several. TIMEOUT in seconds (default 120; see
+# beamline_test_turn). NO_SANITIZER: left out of
 # builds with a sanitizer, for whole models over whole golden files: they take minutes there and touch
 # no code that other tests do not. DEFINITIONS: of the preprocessor. NEEDS: targets that the test starts.
 # CORES: 2 for what keeps more than one busy, or depends on the time that it gets; most tests leave a third of theirs free.
@@ -86,12 +87,13 @@ function(beamline_test name)
   endif()
 endfunction()
 
-# beamline_test_turn(NAME TIMEOUT CORES): how long test NAME may take, in seconds, what it keeps busy, and its turn: what may
-# take longest begins first, but behind all that wants two cores. Beside each of these the others fill a third slot; left to
-# the end they would run one by one.
+# beamline_test_turn(NAME TIMEOUT CORES): how long test NAME may take, in seconds, what it keeps busy, and its turn: what
+# may take longest begins first, but behind all that wants two cores. Beside each of these the others fill a third slot;
+# left to the end they would run one by one. It is ended after three times TIMEOUT, for slow machines and shared ones.
 function(beamline_test_turn name timeout cores)
   math(EXPR cost "${timeout} + 10000 * (${cores} - 1)")
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} COST ${cost} PROCESSORS ${cores})
+  math(EXPR limit "3 * ${timeout}")
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${limit} COST ${cost} PROCESSORS ${cores})
 endfunction()
 
 # beamline_test_again(NAME AGAIN ENVIRONMENT): test NAME once more, as test AGAIN, in another environment.
@@ -99,7 +101,8 @@ function(beamline_test_again name again environment)
   get_property(command GLOBAL PROPERTY BEAMLINE_COMMAND_OF_${name})
   if(command)
     get_test_property(${name} LABELS labels)
-    get_test_property(${name} TIMEOUT timeout)
+    get_test_property(${name} TIMEOUT limit)
+    math(EXPR timeout "${limit} / 3")
     add_test(NAME ${again} COMMAND ${command})
     set_tests_properties(${again} PROPERTIES LABELS "${labels}" ENVIRONMENT ${environment})
     beamline_test_turn(${again} ${timeout} 2)

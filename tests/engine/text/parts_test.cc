@@ -223,13 +223,13 @@ TEST(RegexTest, CountsWhatItReads) {
                                      std::string("(?:a|aa)+$b")}) {
     const auto regex = Regex::Compile(pattern);
     ASSERT_TRUE(regex.ok()) << regex.status();
-    TextWork work(200000);
+    TextWork work(1000);  // what a short text may cost, so that the search ends soon
     std::vector<RegexMatch> matches;
     const auto start = std::chrono::steady_clock::now();
     const absl::Status status = regex->FindAll(std::string(200000, 'a'), &matches, &work);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << pattern.substr(0, 40);
-    EXPECT_LT(work.spent(), 200'000'000u);
+    EXPECT_LT(work.spent(), 100'000'000u);
     EXPECT_LT(seconds.count(), 20) << pattern.substr(0, 40);
   }
   // Published ones take little.
