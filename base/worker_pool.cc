@@ -53,6 +53,11 @@ void WorkerPool::PostSend(Work work, Turn turn) {
   PostAll({&piece, 1});
 }
 
+bool WorkerPool::HasWaiting() {
+  std::lock_guard lock(mutex_);
+  return !first_.empty() || !work_.empty();
+}
+
 void WorkerPool::PostAll(std::span<Piece> pieces) {
   int num_woken = 0;
   {

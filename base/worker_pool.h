@@ -24,8 +24,12 @@ class WorkerPool {
   // Runs all posted work, then joins the threads.
   ~WorkerPool();
 
-  // Runs `work` on one of the threads, in FIFO order. Returns at once. If the calling thread has a
-  // WorkBatch (base/work_batch.h), the batch keeps the work until it is handed over.
+  int num_threads() const { return static_cast<int>(threads_.size()); }
+  // Whether something that was posted waits for a thread.
+  bool HasWaiting();
+
+  // Runs `work` on one of the threads, first come first served. Returns at once. Where the calling
+  // thread has a WorkBatch (base/work_batch.h), that keeps the work until it is handed over.
   void Post(Work work);
   // As Post, for work that takes some microseconds and never blocks. If the calling thread has a
   // WorkBatch, it may run the work itself when it is idle.

@@ -58,7 +58,6 @@ class ServerImpl final : public Server {
              std::unique_ptr<Engine> engine)
       : metrics_(std::move(metrics)),
         writers_(NumWriters(config)),
-        text_workers_(config.tokenizer_threads),
         engine_(std::move(engine)),
         models_(engine_->Models()),
         has_admin_(config.admin_listen != "off"),
@@ -78,7 +77,7 @@ class ServerImpl final : public Server {
                   admission_,
                   *metrics_,
                   writers_,
-                  text_workers_,
+                  engine_->text_workers(),
                   {config.max_outstanding_per_stream, config.max_send_bytes, config.max_priority},
                   nullptr,
                   {.json = config.log_format == "json", .all = config.log_requests == "all"},
@@ -140,7 +139,6 @@ class ServerImpl final : public Server {
   std::shared_ptr<Metrics> metrics_;
   std::unique_ptr<SpanExporter> spans_;  // null: no spans are sent; calls end on the threads below
   WorkerPool writers_;
-  WorkerPool text_workers_;
   WorkerPool huge_texts_{1};
   std::unique_ptr<Engine> engine_;
   ModelDirectory models_;

@@ -19,6 +19,7 @@
 namespace beamline {
 
 class Tokenizer;
+class WorkerPool;
 
 // Multi-process mode: each rank of a model is a process, and rank 0 answers requests.
 struct ProcessOptions {
@@ -77,7 +78,10 @@ class Engine {
   // the engine.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineOptions& options,
                                                         EngineObserver* observer = nullptr);
-  virtual ~Engine() = default;  // finishes no request: running ones get CANCELLED
+  virtual ~Engine() = default;  // finishes nothing: running requests get CANCELLED
+  // The threads that tokenize (base/worker_pool.h), for work on texts that the program has beside
+  // its requests. What is posted is done before the engine ends.
+  virtual WorkerPool& text_workers() = 0;
 
   // Validates and queues the request. Thread safe; returns at once. The sink is not called after
   // one of these errors:

@@ -1,5 +1,6 @@
 #include "engine/intake/classify_intake.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "base/field_error.h"
@@ -65,12 +66,7 @@ absl::StatusOr<ClassifyIntake> ClassifyIntake::Check(ClassifyRequest request,
 
 size_t ClassifyIntake::text_bytes() const {
   size_t bytes = request_.query.has_value() ? request_.query->size() : 0;
-  for (const ClassifyInput& input : request_.inputs) {
-    if (const auto* text = std::get_if<std::string>(&input)) bytes += text->size();
-    if (const auto* pair = std::get_if<TextPair>(&input)) {
-      bytes += pair->first.size() + pair->second.size();
-    }
-  }
+  for (size_t i = 0; i < num_inputs(); ++i) bytes += input_bytes(i);
   return bytes;
 }
 
@@ -86,15 +82,60 @@ std::unique_ptr<EncodeJob> ClassifyIntake::Start(Acceptance acceptance,
   return job;
 }
 
-absl::Status ClassifyIntake::Complete(EncodeJob& job) {
-  TokenIds query;
+bool ClassifyIntake::has_pairs() const {
+  return request_.query.has_value() ||
+         std::ranges::any_of(request_.inputs, [](const ClassifyInput& input) {
+           return std::holds_alternative<TextPair>(input);
+         });
+}
+
+size_t ClassifyIntake::input_bytes(size_t i) const {
+  const ClassifyInput& input = request_.inputs[i];
+  if (const auto* text = std::get_if<std::string>(&input)) return text->size();
+  const auto* pair = std::get_if<TextPair>(&input);
+  return pair == nullptr ? 0 : pair->first.size() + pair->second.size();
+}
+
+absl::Status ClassifyIntake::StartInputs(EncodeJob& job) {
   if (request_.query.has_value()) {
     BEAMLINE_ASSIGN_OR_RETURN(
-        query, TokenizePart("query", *request_.query, ToTruncation(request_.truncate), *model_));
+        query_, TokenizePart("query", *request_.query, ToTruncation(request_.truncate), *model_));
   }
-  for (size_t i = 0; i < request_.inputs.size(); ++i) {
-    BEAMLINE_RETURN_IF_ERROR(Append(i, query, job));
+  job.inputs.resize(request_.inputs.size());
+  if (model_->description.spec.encoder->num_types > 1 && has_pairs()) {
+    job.type_ids.resize(request_.inputs.size());
   }
+  return absl::OkStatus();
+}
+
+absl::Status ClassifyIntake::TokenizeInput(size_t i, EncodeJob& job) {
+  const std::string field = FieldOf(i);
+  const ClassifyInput& given = request_.inputs[i];
+  const Truncation truncation = ToTruncation(request_.truncate);
+  if (const auto* pair = std::get_if<TextPair>(&given)) {
+    BEAMLINE_ASSIGN_OR_RETURN(const TokenIds first, TokenizePart(field + ".pair.first", pair->first,
+                                                                 truncation, *model_));
+    BEAMLINE_ASSIGN_OR_RETURN(
+        const TokenIds second,
+        TokenizePart(field + ".pair.second", pair->second, truncation, *model_));
+    return SetPair(i, first, second, job);
+  }
+  const auto* text = std::get_if<std::string>(&given);
+  if (text != nullptr && request_.query.has_value()) {
+    BEAMLINE_ASSIGN_OR_RETURN(const TokenIds document,
+                              TokenizePart(field, *text, truncation, *model_));
+    return SetPair(i, query_, document, job);
+  }
+  Prompt prompt = text != nullptr ? Prompt(*text) : Prompt(std::get<TokenIds>(given));
+  TokenIds& ids = job.inputs[i];
+  BEAMLINE_ASSIGN_OR_RETURN(
+      ids, TokenizeWithin(field, std::move(prompt), request_.truncate, kCutHint, *model_));
+  DropPadding(ids);
+  if (!job.type_ids.empty()) job.type_ids[i].assign(ids.size(), 0);
+  return absl::OkStatus();
+}
+
+absl::Status ClassifyIntake::FinishInputs(EncodeJob& job) {
   SetCost(job, *model_);
   const int32_t top = request_.top.value_or(std::numeric_limits<int32_t>::max());
   const auto num_labels = static_cast<int32_t>(model_->info.labels.size());
@@ -105,35 +146,9 @@ std::string ClassifyIntake::FieldOf(size_t input) const {
   return fmt::format("{}[{}]", request_.query.has_value() ? "documents" : "inputs", input);
 }
 
-absl::Status ClassifyIntake::Append(size_t input, const TokenIds& query, EncodeJob& job) const {
+absl::Status ClassifyIntake::SetPair(size_t input, const TokenIds& first, const TokenIds& second,
+                                     EncodeJob& job) const {
   const std::string field = FieldOf(input);
-  const ClassifyInput& given = request_.inputs[input];
-  const Truncation truncation = ToTruncation(request_.truncate);
-  if (const auto* pair = std::get_if<TextPair>(&given)) {
-    BEAMLINE_ASSIGN_OR_RETURN(const TokenIds first, TokenizePart(field + ".pair.first", pair->first,
-                                                                 truncation, *model_));
-    BEAMLINE_ASSIGN_OR_RETURN(
-        const TokenIds second,
-        TokenizePart(field + ".pair.second", pair->second, truncation, *model_));
-    return AppendPair(field, first, second, job);
-  }
-  const auto* text = std::get_if<std::string>(&given);
-  if (text != nullptr && request_.query.has_value()) {
-    BEAMLINE_ASSIGN_OR_RETURN(const TokenIds document,
-                              TokenizePart(field, *text, truncation, *model_));
-    return AppendPair(field, query, document, job);
-  }
-  Prompt prompt = text != nullptr ? Prompt(*text) : Prompt(std::get<TokenIds>(given));
-  BEAMLINE_ASSIGN_OR_RETURN(
-      TokenIds ids, TokenizeWithin(field, std::move(prompt), request_.truncate, kCutHint, *model_));
-  DropPadding(ids);
-  if (!job.type_ids.empty()) job.type_ids.emplace_back(ids.size(), 0);
-  job.inputs.push_back(std::move(ids));
-  return absl::OkStatus();
-}
-
-absl::Status ClassifyIntake::AppendPair(const std::string& field, const TokenIds& first,
-                                        const TokenIds& second, EncodeJob& job) const {
   const int32_t limit = model_->info.max_input_tokens;
   const size_t length = first.size() + second.size() +
                         static_cast<size_t>(model_->tokenizer->num_pair_template_tokens());
@@ -143,16 +158,10 @@ absl::Status ClassifyIntake::AppendPair(const std::string& field, const TokenIds
                    *model_);
   }
   auto pair = model_->tokenizer->JoinPair(first, second, truncation, limit);
-  if (model_->description.spec.encoder->num_types > 1) {
-    // Zeros for the inputs before it.
-    while (job.type_ids.size() < job.inputs.size()) {
-      job.type_ids.emplace_back(job.inputs[job.type_ids.size()].size(), 0);
-    }
-    job.type_ids.push_back(std::move(pair->type_ids));
-  }
+  if (!job.type_ids.empty()) job.type_ids[input] = std::move(pair->type_ids);
   if (pair->ids.empty()) return NoTokens(field);
   DropPadding(pair->ids);
-  job.inputs.push_back(std::move(pair->ids));
+  job.inputs[input] = std::move(pair->ids);
   return absl::OkStatus();
 }
 

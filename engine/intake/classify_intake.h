@@ -15,7 +15,7 @@
 
 namespace beamline {
 
-// Has the interface of GenerateIntake.
+// Of the shape of GenerateIntake; HasInputs (tokenize_job.h).
 class ClassifyIntake {
  public:
   using Request = ClassifyRequest;
@@ -27,7 +27,11 @@ class ClassifyIntake {
 
   size_t text_bytes() const;
   std::unique_ptr<EncodeJob> Start(Acceptance acceptance, std::shared_ptr<EncodeSink> sink) const;
-  absl::Status Complete(EncodeJob& job);
+  size_t num_inputs() const { return request_.inputs.size(); }
+  size_t input_bytes(size_t i) const;
+  absl::Status StartInputs(EncodeJob& job);
+  absl::Status TokenizeInput(size_t i, EncodeJob& job);
+  absl::Status FinishInputs(EncodeJob& job);
 
  private:
   ClassifyIntake(ClassifyRequest request, const ModelFacts& model)
@@ -35,16 +39,17 @@ class ClassifyIntake {
 
   // "inputs[2]"; with a query: "documents[2]".
   std::string FieldOf(size_t input) const;
-  // Appends the ids of one input (at least one), and their type ids if the model uses them.
-  absl::Status Append(size_t input, const TokenIds& query, EncodeJob& job) const;
-  absl::Status AppendPair(const std::string& field, const TokenIds& first, const TokenIds& second,
-                          EncodeJob& job) const;
-  // For a decoder's classifier: drops padding at the end. The class is read at the last token
-  // before it, which cannot see later tokens. At least one token is kept.
+  bool has_pairs() const;
+  // The ids of an input of two texts, at least one, and their types where the model has types.
+  absl::Status SetPair(size_t input, const TokenIds& first, const TokenIds& second,
+                       EncodeJob& job) const;
+  // Of a decoder's classifier, which reads the class before padding at the end: as nothing before
+  // it sees what comes later, it need not be computed. One token stays, whatever it is.
   void DropPadding(TokenIds& ids) const;
 
   ClassifyRequest request_;
   const ModelFacts* model_;
+  TokenIds query_;  // of the request's
 };
 
 }  // namespace beamline

@@ -41,16 +41,22 @@ std::unique_ptr<EncodeJob> ClassifyTokensIntake::Start(Acceptance acceptance,
   return job;
 }
 
-absl::Status ClassifyTokensIntake::Complete(EncodeJob& job) {
-  for (size_t i = 0; i < request_.inputs.size(); ++i) {
-    BEAMLINE_ASSIGN_OR_RETURN(
-        std::vector<InputToken> tokens,
-        TokenizeText(fmt::format("inputs[{}]", i), request_.inputs[i], request_.truncate, *model_));
-    TokenIds& ids = job.inputs.emplace_back();
-    ids.reserve(tokens.size());
-    for (const InputToken& token : tokens) ids.push_back(token.id);
-    job.tokens.push_back(std::move(tokens));
-  }
+absl::Status ClassifyTokensIntake::StartInputs(EncodeJob& job) {
+  job.inputs.resize(request_.inputs.size());
+  job.tokens.resize(request_.inputs.size());
+  return absl::OkStatus();
+}
+
+absl::Status ClassifyTokensIntake::TokenizeInput(size_t i, EncodeJob& job) {
+  BEAMLINE_ASSIGN_OR_RETURN(
+      job.tokens[i],
+      TokenizeText(fmt::format("inputs[{}]", i), request_.inputs[i], request_.truncate, *model_));
+  job.inputs[i].reserve(job.tokens[i].size());
+  for (const InputToken& token : job.tokens[i]) job.inputs[i].push_back(token.id);
+  return absl::OkStatus();
+}
+
+absl::Status ClassifyTokensIntake::FinishInputs(EncodeJob& job) {
   SetCost(job, *model_);
   return absl::OkStatus();
 }

@@ -12,7 +12,7 @@
 
 namespace beamline {
 
-// Has the interface of GenerateIntake.
+// Of the shape of GenerateIntake; HasInputs (tokenize_job.h).
 class ClassifyTokensIntake {
  public:
   using Request = ClassifyTokensRequest;
@@ -25,7 +25,11 @@ class ClassifyTokensIntake {
 
   size_t text_bytes() const;
   std::unique_ptr<EncodeJob> Start(Acceptance acceptance, std::shared_ptr<EncodeSink> sink) const;
-  absl::Status Complete(EncodeJob& job);
+  size_t num_inputs() const { return request_.inputs.size(); }
+  size_t input_bytes(size_t i) const { return request_.inputs[i].size(); }
+  absl::Status StartInputs(EncodeJob& job);
+  absl::Status TokenizeInput(size_t i, EncodeJob& job);
+  absl::Status FinishInputs(EncodeJob& job);
 
  private:
   ClassifyTokensIntake(ClassifyTokensRequest request, const ModelFacts& model)

@@ -113,23 +113,27 @@ Encoding EncodeIntake::MakeEncoding() const {
   return encoding;
 }
 
-absl::Status EncodeIntake::Complete(EncodeJob& job) {
+absl::Status EncodeIntake::StartInputs(EncodeJob& job) {
   const EncodingDefaults& defaults = model_->description.encoding;
-  std::string_view prefix;
   const std::string& prompt_name =
       request_.prompt_name.empty() ? defaults.default_prompt_name : request_.prompt_name;
   for (const auto& [name, text] : defaults.prompts) {
-    if (!prompt_name.empty() && name == prompt_name) prefix = text;
+    if (!prompt_name.empty() && name == prompt_name) prefix_ = text;
   }
-  job.inputs.reserve(request_.inputs.size());
-  for (size_t i = 0; i < request_.inputs.size(); ++i) {
-    Prompt& input = request_.inputs[i];
-    if (auto* text = std::get_if<std::string>(&input)) text->insert(0, prefix);
-    BEAMLINE_ASSIGN_OR_RETURN(TokenIds ids,
-                              TokenizeWithin(InputField(i), std::move(input), request_.truncate,
-                                             "; set truncate to cut it", *model_));
-    job.inputs.push_back(std::move(ids));
-  }
+  job.inputs.resize(request_.inputs.size());
+  return absl::OkStatus();
+}
+
+absl::Status EncodeIntake::TokenizeInput(size_t i, EncodeJob& job) {
+  Prompt& input = request_.inputs[i];
+  if (auto* text = std::get_if<std::string>(&input)) text->insert(0, prefix_);
+  BEAMLINE_ASSIGN_OR_RETURN(job.inputs[i],
+                            TokenizeWithin(InputField(i), std::move(input), request_.truncate,
+                                           "; set truncate to cut it", *model_));
+  return absl::OkStatus();
+}
+
+absl::Status EncodeIntake::FinishInputs(EncodeJob& job) {
   SetCost(job, *model_);
   const int64_t answer_bytes = LeastAnswerBytes(
       job, request_.per_token, Dimensions().value_or(model_->info.embedding_dimensions));

@@ -5,17 +5,19 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "engine/api/request.h"
 #include "engine/encoding/encoding.h"
+#include "engine/intake/prompts.h"
 #include "engine/loading/loaded_model.h"
 #include "engine/scheduling/encode_job.h"
 
 namespace beamline {
 
-// Of the shape of GenerateIntake.
+// Of the shape of GenerateIntake; HasInputs (tokenize_job.h).
 class EncodeIntake {
  public:
   using Request = EncodeRequest;
@@ -27,7 +29,11 @@ class EncodeIntake {
 
   size_t text_bytes() const;
   std::unique_ptr<EncodeJob> Start(Acceptance acceptance, std::shared_ptr<EncodeSink> sink) const;
-  absl::Status Complete(EncodeJob& job);
+  size_t num_inputs() const { return request_.inputs.size(); }
+  size_t input_bytes(size_t i) const { return TextBytes(request_.inputs[i]); }
+  absl::Status StartInputs(EncodeJob& job);
+  absl::Status TokenizeInput(size_t i, EncodeJob& job);
+  absl::Status FinishInputs(EncodeJob& job);
 
  private:
   EncodeIntake(EncodeRequest&& request, const ModelFacts& model)
@@ -39,6 +45,7 @@ class EncodeIntake {
 
   EncodeRequest request_;
   const ModelFacts* model_;
+  std::string_view prefix_;  // of each text, the model's
 };
 
 }  // namespace beamline

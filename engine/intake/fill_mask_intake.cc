@@ -62,39 +62,42 @@ std::unique_ptr<EncodeJob> FillMaskIntake::Start(Acceptance acceptance,
   return NewJob<EncodeJob>(request_, std::move(acceptance), std::move(sink));
 }
 
-absl::Status FillMaskIntake::Complete(EncodeJob& job) {
-  TokenIds targets;
+absl::Status FillMaskIntake::StartInputs(EncodeJob& job) {
   for (size_t i = 0; i < request_.targets.size(); ++i) {
     BEAMLINE_ASSIGN_OR_RETURN(
         const int32_t id, TargetId(fmt::format("targets[{}]", i), request_.targets[i], *model_));
-    targets.push_back(id);
+    targets_.push_back(id);
   }
-  std::ranges::sort(targets);
-  targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
-  std::vector<std::vector<int32_t>> positions;  // of each input's masks
-  for (size_t i = 0; i < request_.inputs.size(); ++i) {
-    const std::string field = fmt::format("inputs[{}]", i);
-    BEAMLINE_ASSIGN_OR_RETURN(std::vector<InputToken> tokens,
-                              TokenizeText(field, request_.inputs[i], request_.truncate, *model_));
-    TokenIds& ids = job.inputs.emplace_back();
-    std::vector<int32_t>& masks = positions.emplace_back();
-    for (const InputToken& token : tokens) {
-      if (token.id == model_->tokenizer->mask_id()) {
-        masks.push_back(static_cast<int32_t>(ids.size()));
-      }
-      ids.push_back(token.id);
+  std::ranges::sort(targets_);
+  targets_.erase(std::unique(targets_.begin(), targets_.end()), targets_.end());
+  job.inputs.resize(request_.inputs.size());
+  job.tokens.resize(request_.inputs.size());
+  positions_.resize(request_.inputs.size());
+  return absl::OkStatus();
+}
+
+absl::Status FillMaskIntake::TokenizeInput(size_t i, EncodeJob& job) {
+  const std::string field = fmt::format("inputs[{}]", i);
+  BEAMLINE_ASSIGN_OR_RETURN(job.tokens[i],
+                            TokenizeText(field, request_.inputs[i], request_.truncate, *model_));
+  TokenIds& ids = job.inputs[i];
+  for (const InputToken& token : job.tokens[i]) {
+    if (token.id == model_->tokenizer->mask_id()) {
+      positions_[i].push_back(static_cast<int32_t>(ids.size()));
     }
-    if (masks.empty()) {
-      return FieldError({.field = field,
-                         .value = "text",
-                         .accepted = fmt::format("texts with {}", model_->info.mask_token),
-                         .text = fmt::format("{} has no token to be filled in", field)});
-    }
-    job.tokens.push_back(std::move(tokens));
+    ids.push_back(token.id);
   }
-  job.encoding.reader = std::make_unique<MaskedRows>(positions);
+  if (!positions_[i].empty()) return absl::OkStatus();
+  return FieldError({.field = field,
+                     .value = "text",
+                     .accepted = fmt::format("texts with {}", model_->info.mask_token),
+                     .text = fmt::format("{} has no token to be filled in", field)});
+}
+
+absl::Status FillMaskIntake::FinishInputs(EncodeJob& job) {
+  job.encoding.reader = std::make_unique<MaskedRows>(positions_);
   job.encoding.answers =
-      std::make_unique<MaskAnswers>(std::move(positions), request_.top_k, std::move(targets));
+      std::make_unique<MaskAnswers>(std::move(positions_), request_.top_k, std::move(targets_));
   SetCost(job, *model_);
   return absl::OkStatus();
 }

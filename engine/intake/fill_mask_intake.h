@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/api/request.h"
@@ -12,7 +14,7 @@
 
 namespace beamline {
 
-// Has the interface of GenerateIntake.
+// Of the shape of GenerateIntake; HasInputs (tokenize_job.h).
 class FillMaskIntake {
  public:
   using Request = FillMaskRequest;
@@ -24,7 +26,11 @@ class FillMaskIntake {
 
   size_t text_bytes() const;
   std::unique_ptr<EncodeJob> Start(Acceptance acceptance, std::shared_ptr<EncodeSink> sink) const;
-  absl::Status Complete(EncodeJob& job);
+  size_t num_inputs() const { return request_.inputs.size(); }
+  size_t input_bytes(size_t i) const { return request_.inputs[i].size(); }
+  absl::Status StartInputs(EncodeJob& job);
+  absl::Status TokenizeInput(size_t i, EncodeJob& job);
+  absl::Status FinishInputs(EncodeJob& job);
 
  private:
   FillMaskIntake(FillMaskRequest request, const ModelFacts& model)
@@ -32,6 +38,8 @@ class FillMaskIntake {
 
   FillMaskRequest request_;
   const ModelFacts* model_;
+  TokenIds targets_;                             // ascending
+  std::vector<std::vector<int32_t>> positions_;  // of each input's masks
 };
 
 }  // namespace beamline

@@ -14,7 +14,8 @@
 
 namespace beamline {
 
-// Each kind of request has an intake class with this interface.
+// Every kind of request has an intake of this shape, or HasInputs (tokenize_job.h) in place of
+// Complete.
 class GenerateIntake {
  public:
   using Request = GenerateRequest;

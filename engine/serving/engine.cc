@@ -39,6 +39,8 @@ class EngineImpl : public Engine {
 
   absl::Status LoadConfigured() { return lifecycle_.LoadConfigured(); }
 
+  WorkerPool& text_workers() override { return entrance_.workers(); }
+
   absl::StatusOr<std::shared_ptr<RequestHandle>> Generate(
       GenerateRequest request, std::shared_ptr<GenerateSink> sink) override {
     return Accept<GenerateIntake>(std::move(request), std::move(sink));

@@ -33,7 +33,7 @@ absl::StatusOr<Acceptance> Entrance::CountIn(ReplicaPool& pool, Ticket ticket, c
 void Entrance::Close() {
   draining_ = true;
   closed_ = true;
-  tokenizers_.reset();  // runs what has been posted, which ends soon
+  workers_.reset();  // runs what has been posted, which ends soon
 }
 
 }  // namespace beamline

@@ -10,19 +10,19 @@
 
 #include "absl/status/statusor.h"
 #include "base/status.h"
-#include "base/stop_check.h"
 #include "base/worker_pool.h"
 #include "engine/api/engine.h"
 #include "engine/scheduling/job.h"
 #include "engine/serving/replica_pool.h"
 #include "engine/serving/rerun_sink.h"
+#include "engine/serving/tokenizing.h"
 
 namespace beamline {
 
 class Entrance {
  public:
   explicit Entrance(int num_tokenizer_threads)
-      : tokenizers_(std::make_unique<WorkerPool>(num_tokenizer_threads)) {}
+      : workers_(std::make_unique<WorkerPool>(num_tokenizer_threads)) {}
 
   // Intake: of the shape of GenerateIntake (engine/intake/generate_intake.h). Errors are those of
   // Engine::Generate; after one, `sink` is not called.
@@ -30,6 +30,9 @@ class Entrance {
   absl::StatusOr<std::shared_ptr<RequestHandle>> Accept(typename Intake::Request&& request,
                                                         std::shared_ptr<typename Intake::Sink> sink,
                                                         Place place);
+
+  // The threads that tokenize; until Close.
+  WorkerPool& workers() { return *workers_; }
 
   // Refuses what comes from now on: who has no ticket yet is refused.
   void StartDraining() { draining_ = true; }
@@ -53,11 +56,9 @@ class Entrance {
   // Text up to this size is tokenized on the caller's thread: waking a worker would take longer.
   static constexpr size_t kInlineTextBytes = 512;
 
-  static absl::Status ClosedError() { return absl::CancelledError("the server is shutting down"); }
-
   std::atomic<bool> draining_ = false;
   std::atomic<bool> closed_ = false;
-  std::unique_ptr<WorkerPool> tokenizers_;
+  std::unique_ptr<WorkerPool> workers_;
 };
 
 class Entrance::Handle : public RequestHandle {
@@ -101,11 +102,11 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> Entrance::Accept(
     }
     pool->Submit(std::move(job));
   } else {
-    tokenizers_->Post(
-        [this, pool, intake = *std::move(intake), job = std::move(job), &tokens]() mutable {
-          const StopWhen stop([this] { return closed_ ? ClosedError() : absl::OkStatus(); });
-          Begin(*pool, intake, std::move(job), QueueLimits::kAll, tokens);
-        });
+    using Ends = typename Tokenizing<Intake>::Ends;
+    std::make_shared<Tokenizing<Intake>>(
+        Ends{pool, tokens, *workers_, closed_, absl::CancelledError("the server is shutting down")},
+        *std::move(intake), std::move(job))
+        ->Start();
   }
   return handle;
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/stop_check.h"
+#include "engine/intake/tokenize_job.h"
 #include "engine/scheduling/job.h"
 #include "engine/serving/attempt.h"
 #include "engine/serving/charged_tokens.h"
@@ -16,21 +17,32 @@
 
 namespace beamline {
 
-// Tokenizes, charges `tokens`, and counts the request among those that wait. An error is its
-// answer. `limits`: those that it must keep. `tokens`: the sink's, and end with it.
-template <typename Intake>
-absl::Status Prepare(ReplicaPool& pool, Intake& intake, typename Intake::Job& job,
-                     QueueLimits limits, ChargedTokens& tokens) {
-  // What nobody waits for any more keeps no tokenizer from others.
-  const StopWhen stop([&job, &pool] {
+// Holds on the calling thread: ends long work for a job once its answer is not wanted.
+template <typename JobType>
+auto StopWithJob(const ReplicaPool& pool, const JobType& job) {
+  return StopWhen([&job, &pool] {
     if (job.cancellation->is_cancelled()) return absl::CancelledError("cancelled by the client");
     if (job.deadline.has_value() && *job.deadline <= Clock::now()) return OverdueError();
     return pool.ended();
   });
-  if (job.cancellation->is_cancelled()) return absl::CancelledError("cancelled by the client");
-  BEAMLINE_RETURN_IF_ERROR(intake.Complete(job));
+}
+
+// Charges `tokens` for a job that is tokenized, and counts it among those that wait. An error is
+// its answer. `limits`: those that it must keep. `tokens`: the sink's, and end with it.
+template <typename JobType>
+absl::Status Enqueue(ReplicaPool& pool, JobType& job, QueueLimits limits, ChargedTokens& tokens) {
   BEAMLINE_RETURN_IF_ERROR(tokens.Take(job.cost));
   return pool.Queue(job, limits);
+}
+
+// Tokenizes on the calling thread, then as Enqueue.
+template <typename Intake>
+absl::Status Prepare(ReplicaPool& pool, Intake& intake, typename Intake::Job& job,
+                     QueueLimits limits, ChargedTokens& tokens) {
+  const StopWhen stop = StopWithJob(pool, job);
+  if (job.cancellation->is_cancelled()) return absl::CancelledError("cancelled by the client");
+  BEAMLINE_RETURN_IF_ERROR(TokenizeJob(intake, job));
+  return Enqueue(pool, job, limits, tokens);
 }
 
 // Prepares the request and hands it to a replica, or answers it.

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "engine/intake/tokenize_job.h"
 #include "engine/serving/replica.h"
 
 namespace beamline {
@@ -26,7 +27,7 @@ std::shared_ptr<Cancellation> HandIn(typename Intake::Request request,
   acceptance.cancellation = cancellation;
   acceptance.arrival = Clock::now();
   auto job = intake->Start(std::move(acceptance), std::move(sink));
-  const absl::Status status = intake->Complete(*job);
+  const absl::Status status = TokenizeJob(*intake, *job);
   EXPECT_TRUE(status.ok()) << status;
   job->work = WorkShare(replica.stats().work, job->cost);  // as a pool counts it
   replica.Submit(std::move(job));

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/worker_pool.h"
 #include "engine/api/engine.h"
 #include "gtest/gtest.h"
 
@@ -55,6 +56,8 @@ class FakeEngine final : public Engine {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return finishing_ == 0; });
   }
+
+  WorkerPool& text_workers() override { return text_workers_; }
 
   absl::StatusOr<std::shared_ptr<RequestHandle>> Generate(
       GenerateRequest request, std::shared_ptr<GenerateSink> sink) override {
@@ -402,6 +405,7 @@ class FakeEngine final : public Engine {
   int finishing_ = 0;  // threads within Finish
   int cancels_ = 0;
   bool draining_ = false;
+  WorkerPool text_workers_{1};  // last: what was posted ends before the rest
 };
 
 // A result of one sequence.

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/intake/tokenize_job.h"
 #include "engine/loading/loaded_model.h"
 #include "tests/engine/demo_engine.h"
 
@@ -39,7 +40,7 @@ absl::StatusOr<std::unique_ptr<typename Intake::Job>> CompleteJob(
   auto intake = Intake::Check(std::move(request), model);
   if (!intake.ok()) return intake.status();
   auto job = intake->Start(Acceptance(), std::move(sink));
-  if (absl::Status status = intake->Complete(*job); !status.ok()) return status;
+  if (absl::Status status = TokenizeJob(*intake, *job); !status.ok()) return status;
   return job;
 }
 
