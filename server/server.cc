@@ -34,7 +34,6 @@
 #include "server/protocols/tei/tei_services.h"
 #include "server/security/metadata_limits.h"
 #include "server/security/tls_config.h"
-#include "server/security/tls_watch.h"
 #include "server/side_listener.h"
 #include "server/state_log.h"
 #include "spdlog/spdlog.h"
@@ -97,8 +96,7 @@ class ServerImpl final : public Server {
     EndAdmin();
     health_listener_.reset();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
-    if (tls_ != nullptr) WatchTls(nullptr);
-    engine_.reset();  // before the workers, which run its last answers
+    engine_.reset();  // before the workers, which carry out its last answers
   }
 
   absl::Status Listen(const ServerConfig& config);
@@ -242,12 +240,8 @@ absl::Status ServerImpl::Listen(const ServerConfig& config) {
   BEAMLINE_RETURN_IF_ERROR(MakeGate(config));
   SendSpans(config);
   BEAMLINE_ASSIGN_OR_RETURN(address_, ListenAt("listen", config.listen));
-  if (tls_ == nullptr) {
-    WarnOfPlainText("listen", address_);
-  } else {
-    WatchTls(&metrics_->connections());
-  }
-  grpc::EnableDefaultHealthCheckService(false);  // health_service.h replaces it
+  if (tls_ == nullptr) WarnOfPlainText("listen", address_);
+  grpc::EnableDefaultHealthCheckService(false);  // health_service.h
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   Configure(config, builder);

@@ -17,10 +17,10 @@
 #include "base/shared_limit.h"
 #include "base/status.h"
 #include "fmt/format.h"
-#include "server/accept/answered_calls.h"
 #include "server/accept/peer_address.h"
-#include "server/accept/receive_watch.h"
 #include "server/accept/received_bytes.h"
+#include "server/guard/answered_calls.h"
+#include "server/guard/receive_watch.h"
 #include "spdlog/spdlog.h"
 
 namespace beamline {
@@ -101,9 +101,11 @@ Acceptor::Acceptor(ListenSockets sockets, const AcceptorOptions& options, HandOv
                       : nullptr),
       table_(options.max_connections,
              std::min(options.max_connections, options.max_connections_per_peer)),
+      flood_report_(std::make_shared<FloodReport>(stats)),
       http_farewell_(options.http_hint) {}
 
 Acceptor::~Acceptor() {
+  flood_report_->Close();
   if (!thread_.joinable()) return;
   eventfd_write(wake_.get(), 1);
   thread_.join();
@@ -315,19 +317,21 @@ Acceptor::Turn Acceptor::TryHandOver(int fd) {
   const bool is_paced = options_.paces_peers;
   const auto of_peer = is_paced || handshakes_ != nullptr ? floods_.Of(peer) : nullptr;
   if (is_paced && !of_peer->MayOpen(now)) return Turn::kPaced;
-  const auto flood = std::make_shared<ConnectionFlood>(of_peer);
-  std::optional<Handshakes::HandingOver> handing_over;
+  TlsArrival arrival;
   if (handshakes_ != nullptr) {
     if (!of_peer->MayBeginHandshake(now)) return Turn::kPaced;
     if (!handshakes_->FindPlace(peer, now)) return Turn::kNoHandshake;
-    handing_over.emplace(*handshakes_, fd, identity, peer, now, flood);
+    arrival.handshake = handshakes_->Begin(fd, identity, peer, now, of_peer);
   }
+  arrival.flood = std::make_shared<ConnectionFlood>(of_peer, flood_report_->Of(fd));
   if (is_paced) of_peer->Open(now);
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   table_.HandOver(fd, identity, now + options_.handshake_timeout);
-  if (is_paced) NoteFlood(PeerName(fd), flood);
-  if (options_.watches_floods) WatchReceived(fd, identity, flood, stats_);
+  if (is_paced) NoteFlood(PeerName(fd), arrival.flood);
+  if (options_.watches_floods) WatchReceived(fd, arrival.flood);
   ++stats_.accepted;
+  std::optional<TlsHandOver> hand_over;
+  if (options_.first_bytes == kTlsHandshake) hand_over.emplace(std::move(arrival));
   hand_over_(fd);
   return Turn::kNow;
 }

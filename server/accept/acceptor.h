@@ -17,12 +17,13 @@
 #include "absl/status/statusor.h"
 #include "server/accept/connection_stats.h"
 #include "server/accept/connection_table.h"
+#include "server/accept/flood_report.h"
 #include "server/accept/handshakes.h"
 #include "server/accept/http_farewell.h"
 #include "server/accept/listen_socket.h"
-#include "server/accept/peer_floods.h"
 #include "server/accept/rare_error.h"
 #include "server/accept/unique_fd.h"
+#include "server/guard/peer_floods.h"
 
 namespace beamline {
 
@@ -157,6 +158,7 @@ class Acceptor {
   Clock::time_point last_ready_;  // HandOverReady
   int num_turns_ = 0;             // of HandOverReady
   PeerFloods floods_;
+  const std::shared_ptr<FloodReport> flood_report_;
   HttpFarewell http_farewell_;
   RareError limit_error_;
   RareError peer_limit_error_;

@@ -9,15 +9,20 @@
 #include "base/shared_limit.h"
 
 namespace beamline {
-namespace {
+class Handshakes::Handshake final : public TlsHandshake {
+ public:
+  Handshake(std::shared_ptr<Handshakes> all, uint64_t identity, std::shared_ptr<PeerFlood> flood)
+      : all_(std::move(all)), identity_(identity), flood_(std::move(flood)) {}
+  ~Handshake() override { all_->End(identity_); }
+  void SetFinished() override {
+    if (flood_ != nullptr) flood_->FinishHandshake();
+  }
 
-thread_local Handshakes::HandingOver* handing_over = nullptr;
-
-PeerFlood* PeerOf(const std::shared_ptr<ConnectionFlood>& flood) {
-  return flood == nullptr ? nullptr : flood->peer().get();
-}
-
-}  // namespace
+ private:
+  const std::shared_ptr<Handshakes> all_;
+  const uint64_t identity_;
+  const std::shared_ptr<PeerFlood> flood_;
+};
 
 uint64_t SocketIdentity(int fd) {
   struct stat status;
@@ -94,38 +99,18 @@ void Handshakes::Remove(std::list<Entry>::iterator entry) {
   entries_.erase(entry);
 }
 
-void Handshakes::Handshake::SetFinished() {
-  if (PeerFlood* const peer = PeerOf(flood_)) peer->FinishHandshake();
-}
-
-Handshakes::HandingOver::HandingOver(Handshakes& all, int fd, uint64_t identity, std::string peer,
-                                     TimePoint now, std::shared_ptr<ConnectionFlood> flood)
-    : all_(all),
-      fd_(fd),
-      identity_(identity),
-      peer_(std::move(peer)),
-      now_(now),
-      flood_(std::move(flood)) {
-  handing_over = this;
-}
-
-Handshakes::HandingOver::~HandingOver() { handing_over = nullptr; }
-
-std::unique_ptr<Handshakes::Handshake> Handshakes::Claim() {
-  HandingOver* const of = handing_over;
-  if (of == nullptr || std::exchange(of->is_claimed_, true)) return nullptr;
-  Handshakes& all = of->all_;
-  std::lock_guard lock(all.mutex_);
-  // One of this inode is over, and its owner has not said so yet.
-  if (const auto it = all.by_identity_.find(of->identity_); it != all.by_identity_.end()) {
-    all.Remove(it->second);
+std::unique_ptr<TlsHandshake> Handshakes::Begin(int fd, uint64_t identity, const std::string& peer,
+                                                TimePoint now, std::shared_ptr<PeerFlood> flood) {
+  {
+    std::lock_guard lock(mutex_);
+    // One of this inode is over, and its owner has not said so yet.
+    if (const auto it = by_identity_.find(identity); it != by_identity_.end()) Remove(it->second);
+    entries_.push_back({identity, fd, peer, now});
+    by_identity_[identity] = std::prev(entries_.end());
+    ++peers_[peer].num_handshakes;
   }
-  all.entries_.push_back({of->identity_, of->fd_, of->peer_, of->now_});
-  all.by_identity_[of->identity_] = std::prev(all.entries_.end());
-  ++all.peers_[of->peer_].num_handshakes;
-  if (PeerFlood* const peer = PeerOf(of->flood_)) peer->BeginHandshake(of->now_);
-  return std::unique_ptr<Handshake>(
-      new Handshake(all.shared_from_this(), of->identity_, of->flood_));
+  if (flood != nullptr) flood->BeginHandshake(now);
+  return std::make_unique<Handshake>(shared_from_this(), identity, std::move(flood));
 }
 
 }  // namespace beamline

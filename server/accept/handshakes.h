@@ -15,9 +15,10 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "server/accept/connection_flood.h"
 #include "server/accept/connection_stats.h"
 #include "server/accept/owed_for.h"
+#include "server/guard/peer_floods.h"
+#include "server/guard/tls_watch.h"
 
 namespace beamline {
 
@@ -51,52 +52,13 @@ class Handshakes : public std::enable_shared_from_this<Handshakes> {
   bool HasAnyOf(const std::string& peer) const;
   size_t size() const;
 
-  // One of them, from its begin until this goes.
-  class Handshake {
-   public:
-    ~Handshake() { all_->End(identity_); }
-    Handshake(const Handshake&) = delete;
-    Handshake& operator=(const Handshake&) = delete;
-    // Before it goes: the client has done its part. One that goes without was given up.
-    void SetFinished();
-    // What its connection sends is counted there; may be null.
-    const std::shared_ptr<ConnectionFlood>& flood() const { return flood_; }
-
-   private:
-    friend class Handshakes;
-    Handshake(std::shared_ptr<Handshakes> all, uint64_t identity,
-              std::shared_ptr<ConnectionFlood> flood)
-        : all_(std::move(all)), identity_(identity), flood_(std::move(flood)) {}
-    const std::shared_ptr<Handshakes> all_;
-    const uint64_t identity_;
-    const std::shared_ptr<ConnectionFlood> flood_;
-  };
-
-  // While it lives, handshakes that begin on this thread (Claim) are of the connection `fd`, a
-  // socket of this inode. One at a time on a thread.
-  class HandingOver {
-   public:
-    HandingOver(Handshakes& all, int fd, uint64_t identity, std::string peer, TimePoint now,
-                std::shared_ptr<ConnectionFlood> flood = nullptr);
-    ~HandingOver();
-    HandingOver(const HandingOver&) = delete;
-    HandingOver& operator=(const HandingOver&) = delete;
-
-   private:
-    friend class Handshakes;
-    Handshakes& all_;
-    const int fd_;
-    const uint64_t identity_;
-    const std::string peer_;
-    const TimePoint now_;
-    const std::shared_ptr<ConnectionFlood> flood_;
-    bool is_claimed_ = false;
-  };
-  // Who gets a connection says that its handshake begins. Null: none is handed over on this thread,
-  // or it has begun.
-  static std::unique_ptr<Handshake> Claim();
+  // One of them begins: of the connection `fd`, a socket of this inode. It ends when what is
+  // returned goes. `flood` may be null.
+  std::unique_ptr<TlsHandshake> Begin(int fd, uint64_t identity, const std::string& peer,
+                                      TimePoint now, std::shared_ptr<PeerFlood> flood = nullptr);
 
  private:
+  class Handshake;
   struct Entry {
     uint64_t identity = 0;
     int fd = -1;

@@ -8,9 +8,9 @@
 #include "absl/strings/cord.h"
 #include "base/status.h"
 #include "fmt/format.h"
-#include "server/accept/answered_calls.h"
 #include "server/by_type.h"
 #include "server/errors.h"
+#include "server/guard/answered_calls.h"
 #include "server/security/metadata_limits.h"
 #include "server/wire.h"
 

@@ -63,7 +63,7 @@ HttpConnection::HttpConnection(asio::io_context& io, int fd, TlsContext tls, Htt
       timer_(socket_.get_executor()) {
   FindPeer(fd);
   if (tls_context_ == nullptr) return;
-  handshake_ = Handshakes::Claim();
+  handshake_ = TlsHandOver::Claim().handshake;
   tls_.emplace(socket_, *tls_context_);
 }
 

@@ -20,7 +20,7 @@
 #include <string>
 #include <string_view>
 
-#include "server/accept/handshakes.h"
+#include "server/guard/tls_watch.h"
 #include "server/http/body_budget.h"
 #include "server/http/exchange.h"
 #include "server/http/http_options.h"
@@ -110,7 +110,7 @@ class HttpConnection final : public Exchange, public std::enable_shared_from_thi
   void OnTime();
 
   EndTeller end_teller_;
-  std::unique_ptr<Handshakes::Handshake> handshake_;  // of TLS, until it is complete
+  std::unique_ptr<TlsHandshake> handshake_;  // of TLS, until it is finished
   HttpShared& shared_;
   boost::asio::ip::tcp::socket socket_;
   TlsContext tls_context_;

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "server/accept/frame_watch.h"
+#include "server/guard/frame_watch.h"
 
 namespace beamline {
 namespace {

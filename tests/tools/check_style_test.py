@@ -94,6 +94,23 @@ class CheckStyle(unittest.TestCase):
         self.assertEqual(status, 1, output)
         self.assertIn("tools/layers.txt:1", output)
 
+    def test_functions_of_libraries_are_the_guards(self):
+        top = "// A file.\n"
+        stand_in = top + 'extern "C" __attribute__((visibility("default"))) int recvmsg(int fd,\n    void* message) {\n  return 0;\n}\n'
+        self.assert_fault("server/net/a.cc", stand_in, "recvmsg is defined as a C function outside of server/guard/")
+        self.assert_fault("server/net/a.cc", stand_in, "server/net/a.cc:2:")
+        self.assert_fault("server/net/a.cc", top + 'extern "C" {\nint SSL_read(void* ssl) { return 0; }\n}\n', "a block of extern")
+        self.assert_fault("server/net/a.cc", top + "namespace grpc_core {\nvoid Work() {}\n}\n", "namespace grpc_core is gRPC's")
+        for call in ("dlsym(RTLD_NEXT, name)", "dlvsym(handle, name, version)", 'dlopen("libgrpc.so", 1)', "dlmopen(0, name, 1)"):
+            self.assert_fault("server/net/a.cc", f"{top}void* Find() {{ return {call}; }}\n", call.split("(")[0] + " outside of server/guard/")
+        find = top + "void* Find() { return dlsym(RTLD_NEXT, name); }\n"
+        for path in ("server/guard/a.cc", "kernels/cuda_loader.cc", "tests/a.cc"):
+            self.assert_clean(path, find)
+        self.assert_clean("server/guard/a.cc", stand_in)
+        self.assert_clean("tests/a.cc", stand_in)
+        self.assert_clean("server/net/a.cc", top + 'extern "C" int beamline_open(int version) {\n  return version;\n}\n'
+                          'extern "C" void __tsan_read_range(void* begin, unsigned long bytes);\n// dlsym (of the guard)\n')
+
     def test_long_files_fail(self):
         self.assert_fault("engine/a.cc", "int x;\n" * 601, "601 lines, the limit is 600")
         self.assert_fault("scripts/a.sh", "true\n" * 401, "past 400 the top must say")

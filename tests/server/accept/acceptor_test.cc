@@ -75,7 +75,7 @@ class AcceptorTest : public testing::Test {
   ConnectionStats stats_;
   std::mutex mutex_;
   std::vector<UniqueFd> taken_;
-  std::vector<std::unique_ptr<Handshakes::Handshake>> handshakes_;
+  std::vector<std::unique_ptr<TlsHandshake>> handshakes_;
   std::vector<bool> told_;
   std::unique_ptr<Acceptor> acceptor_;
 };
@@ -276,7 +276,7 @@ TEST_F(AcceptorTest, HandshakesWaitForTheirPlaces) {
       [this](int fd) {
         std::lock_guard lock(mutex_);
         taken_.emplace_back(fd);
-        handshakes_.push_back(Handshakes::Claim());
+        handshakes_.push_back(TlsHandOver::Claim().handshake);
       },
       [](bool) {}, stats_);
   ASSERT_TRUE(acceptor.ok()) << acceptor.status();

@@ -26,7 +26,7 @@ class HandshakesTest : public testing::Test {
  protected:
   struct Begun {
     UniqueFd server, client;
-    std::unique_ptr<Handshakes::Handshake> handshake;
+    std::unique_ptr<TlsHandshake> handshake;
     bool is_shut_down() const {
       char byte = 0;
       return recv(client.get(), &byte, 1, MSG_DONTWAIT) == 0;
@@ -45,11 +45,7 @@ class HandshakesTest : public testing::Test {
     std::array<int, 2> ends{};
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
     Begun begun{UniqueFd(ends[0]), UniqueFd(ends[1]), nullptr};
-    const Handshakes::HandingOver handing_over(*all_, ends[0], SocketIdentity(ends[0]), peer,
-                                               At(ms));
-    begun.handshake = Handshakes::Claim();
-    EXPECT_NE(begun.handshake, nullptr);
-    EXPECT_EQ(Handshakes::Claim(), nullptr);  // one of each connection
+    begun.handshake = all_->Begin(ends[0], SocketIdentity(ends[0]), peer, At(ms));
     return begun;
   }
   uint64_t displaced() const { return stats_.refused[static_cast<size_t>(Refusal::kDisplaced)]; }
@@ -61,10 +57,6 @@ class HandshakesTest : public testing::Test {
   std::map<int, std::optional<std::chrono::milliseconds>> owing_;  // by descriptor
   int num_looks_ = 0;
 };
-
-TEST_F(HandshakesTest, NobodyBeginsOneThatIsNotHandedOver) {
-  EXPECT_EQ(Handshakes::Claim(), nullptr);
-}
 
 TEST_F(HandshakesTest, AreBoundedInAllAndOfAPeer) {
   Limit(8);

@@ -1,6 +1,5 @@
-#include "server/accept/receive_watch.h"
+#include "server/guard/receive_watch.h"
 
-#include <dlfcn.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -9,26 +8,22 @@
 #include <cerrno>
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <shared_mutex>
-#include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "fmt/format.h"
-#include "server/accept/frame_watch.h"
-#include "server/accept/peer_address.h"
-#include "server/accept/rare_error.h"
+#include "server/guard/frame_watch.h"
+#include "server/guard/next_function.h"
 
 namespace beamline {
 namespace {
 
 struct Watched {
-  Watched(uint64_t own_inode, std::shared_ptr<ConnectionFlood> flood, ConnectionStats& own_stats)
-      : inode(own_inode), stats(own_stats), frames(std::move(flood)) {}
+  Watched(ino_t own_inode, std::shared_ptr<ConnectionFlood> own_flood)
+      : inode(own_inode), flood(std::move(own_flood)), frames(flood) {}
 
-  const uint64_t inode;  // what the number stands for may have been closed, and be another file now
-  ConnectionStats& stats;
+  const ino_t inode;  // what the number stands for may have been closed, and be another file now
+  const std::shared_ptr<ConnectionFlood> flood;
   FrameWatch frames;  // of the thread that receives; gRPC has one of a connection at a time
 };
 
@@ -36,8 +31,6 @@ struct Watched {
 struct Registry {
   std::shared_mutex mutex;
   absl::flat_hash_map<int, std::shared_ptr<Watched>> connections;  // guarded by mutex
-  std::mutex log_mutex;
-  RareError log;  // guarded by log_mutex
 };
 
 Registry& TheRegistry() {
@@ -71,17 +64,8 @@ bool Follow(FrameWatch& frames, const msghdr& message, size_t size) {
   return true;
 }
 
-void End(int fd, Watched& watched) {
-  Registry& registry = TheRegistry();
-  watched.stats.Count(Refusal::kFlood);
-  sockaddr_storage address{};
-  socklen_t address_size = sizeof(address);
-  getpeername(fd, reinterpret_cast<sockaddr*>(&address), &address_size);
-  {
-    std::lock_guard lock(registry.log_mutex);
-    registry.log.Log(fmt::format("ended a connection of {}: its client floods it with {}",
-                                 AddressText(address), watched.frames.fault()));
-  }
+void End(int fd, const Watched& watched) {
+  watched.flood->Report(watched.frames.fault());
   // What it has sent meanwhile is dropped, and it is told so.
   const sockaddr none{.sa_family = AF_UNSPEC, .sa_data = {}};
   connect(fd, &none, sizeof(none));
@@ -89,12 +73,13 @@ void End(int fd, Watched& watched) {
 
 }  // namespace
 
-void WatchReceived(int fd, uint64_t inode, std::shared_ptr<ConnectionFlood> flood,
-                   ConnectionStats& stats) {
+void WatchReceived(int fd, std::shared_ptr<ConnectionFlood> flood) {
+  struct stat status {};
+  if (fstat(fd, &status) != 0) return;
   Registry& registry = TheRegistry();
   std::unique_lock lock(registry.mutex);
   registry.connections.insert_or_assign(fd,
-                                        std::make_shared<Watched>(inode, std::move(flood), stats));
+                                        std::make_shared<Watched>(status.st_ino, std::move(flood)));
 }
 
 }  // namespace beamline
@@ -103,7 +88,7 @@ void WatchReceived(int fd, uint64_t inode, std::shared_ptr<ConnectionFlood> floo
 extern "C" __attribute__((visibility("default"))) ssize_t recvmsg(int fd, msghdr* message,
                                                                   int flags) {
   using Receive = ssize_t (*)(int, msghdr*, int);
-  static const auto receive = reinterpret_cast<Receive>(dlsym(RTLD_NEXT, "recvmsg"));
+  static const auto receive = beamline::NextFunction<Receive>("recvmsg");
   const ssize_t size = receive(fd, message, flags);
   if (size <= 0 || (flags & (MSG_PEEK | MSG_ERRQUEUE)) != 0) return size;
   const int error = errno;

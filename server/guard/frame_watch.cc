@@ -1,4 +1,4 @@
-#include "server/accept/frame_watch.h"
+#include "server/guard/frame_watch.h"
 
 #include <algorithm>
 

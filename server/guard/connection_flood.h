@@ -4,11 +4,13 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
-#include "server/accept/peer_floods.h"
+#include "server/guard/peer_floods.h"
 
 namespace beamline {
 
@@ -33,8 +35,12 @@ class ConnectionFlood {
   static constexpr double kFew = 8;
   static constexpr double kFewPerSecond = 1;
 
+  // Told once, by the thread that receives, what the client floods the connection with. The
+  // connection ends afterwards.
+  using OnFlood = std::function<void(std::string_view what)>;
   // `peer` counts all connections of the address; null: this one counts alone.
-  explicit ConnectionFlood(std::shared_ptr<PeerFlood> peer = nullptr) : peer_(std::move(peer)) {}
+  explicit ConnectionFlood(std::shared_ptr<PeerFlood> peer = nullptr, OnFlood on_flood = nullptr)
+      : peer_(std::move(peer)), on_flood_(std::move(on_flood)) {}
 
   // Which limit one more exceeds.
   enum class Excess : uint8_t { kNone, kConnection, kPeer };
@@ -43,10 +49,15 @@ class ConnectionFlood {
   // A call was answered, all of it.
   void AddAnswer(TimePoint now);
 
+  // The connection is about to be ended for this.
+  void Report(std::string_view what) const {
+    if (on_flood_ != nullptr) on_flood_(what);
+  }
   const std::shared_ptr<PeerFlood>& peer() const { return peer_; }
 
  private:
   const std::shared_ptr<PeerFlood> peer_;
+  const OnFlood on_flood_;
   std::mutex mutex_;
   // Guarded by mutex_:
   RateBucket resets_, idle_frames_;

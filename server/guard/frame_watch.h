@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-#include "server/accept/connection_flood.h"
+#include "server/guard/connection_flood.h"
 
 namespace beamline {
 

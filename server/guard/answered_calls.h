@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "server/accept/connection_flood.h"
+#include "server/guard/connection_flood.h"
 
 namespace beamline {
 

@@ -1,4 +1,4 @@
-#include "server/accept/connection_flood.h"
+#include "server/guard/connection_flood.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "server/accept/answered_calls.h"
+#include "server/guard/answered_calls.h"
 #include "tests/test_seed.h"
 
 namespace beamline::connection_flood_test {

@@ -1,4 +1,4 @@
-#include "server/accept/answered_calls.h"
+#include "server/guard/answered_calls.h"
 
 #include <algorithm>
 #include <chrono>

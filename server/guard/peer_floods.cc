@@ -1,4 +1,4 @@
-#include "server/accept/peer_floods.h"
+#include "server/guard/peer_floods.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "server/accept/connection_flood.h"
+#include "server/guard/connection_flood.h"
 
 namespace beamline {
 
