@@ -20,6 +20,7 @@
 #include "server/admission.h"
 #include "server/calls/message_budget.h"
 #include "server/config/num_writers.h"
+#include "server/connection_guard.h"
 #include "server/health.h"
 #include "server/health_service.h"
 #include "server/http/http_listener.h"
@@ -128,6 +129,7 @@ class ServerImpl final : public Server {
   bool Drain(std::chrono::milliseconds timeout) override;
 
  private:
+  GuardedKind Kind() const { return tls_ == nullptr ? GuardedKind::kPlain : GuardedKind::kTls; }
   absl::Status MakeGate(const ServerConfig& config);
   void SendSpans(const ServerConfig& config);
   void Configure(const ServerConfig& config, grpc::ServerBuilder& builder);
@@ -157,7 +159,8 @@ class ServerImpl final : public Server {
   std::unique_ptr<TeiServices> tei_services_;    // null: protocol is off
   std::unique_ptr<ModelAdmin> admin_;
   std::unique_ptr<ModelsService> admin_service_;
-  std::shared_ptr<TlsSource> tls_;  // null: plain text
+  std::shared_ptr<TlsSource> tls_;        // null: plain text
+  std::optional<ConnectionGuard> guard_;  // from Listen on
   std::unique_ptr<SideListener> admin_listener_;
   std::unique_ptr<SideListener> health_listener_;
   OpenAddress address_;  // keeps the sockets until the acceptor takes them
@@ -239,7 +242,9 @@ absl::Status ServerImpl::Listen(const ServerConfig& config) {
   }
   BEAMLINE_RETURN_IF_ERROR(MakeGate(config));
   SendSpans(config);
+  guard_.emplace(config, metrics_->guard());
   BEAMLINE_ASSIGN_OR_RETURN(address_, ListenAt("listen", config.listen));
+  BEAMLINE_RETURN_IF_ERROR(guard_->Check("listen", address_, Kind()));
   if (tls_ == nullptr) WarnOfPlainText("listen", address_);
   grpc::EnableDefaultHealthCheckService(false);  // health_service.h
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
@@ -288,6 +293,7 @@ absl::Status ServerImpl::Accept(const ServerConfig& config) {
 absl::Status ServerImpl::ListenForHealth(const ServerConfig& config) {
   if (config.health_listen == "off") return absl::OkStatus();
   BEAMLINE_ASSIGN_OR_RETURN(OpenAddress address, ListenAt("health_listen", config.health_listen));
+  BEAMLINE_RETURN_IF_ERROR(guard_->Check("health_listen", address, GuardedKind::kPlain));
   BEAMLINE_ASSIGN_OR_RETURN(health_listener_,
                             SideListener::Start(config, {.address = std::move(address),
                                                          .service = &side_health_,
@@ -316,6 +322,7 @@ absl::Status ServerImpl::ListenForAdmin(const ServerConfig& config) {
                            std::chrono::milliseconds(config.drain_timeout_ms)});
   admin_service_ = std::make_unique<ModelsService>(services_, AdminAccess::kHere, admin_.get());
   BEAMLINE_ASSIGN_OR_RETURN(OpenAddress address, ListenAt("admin_listen", config.admin_listen));
+  BEAMLINE_RETURN_IF_ERROR(guard_->Check("admin_listen", address, Kind()));
   if (tls_ == nullptr) WarnOfPlainText("admin_listen", address);
   BEAMLINE_ASSIGN_OR_RETURN(
       admin_listener_, SideListener::Start(config, {.address = std::move(address),

@@ -222,6 +222,8 @@ DEVICES = [
     graph("Certificates", "Time until the first certificate of a file ends, where TLS is spoken.",
           [(f"beamline_tls_certificate_expiry_timestamp_seconds{{{SERIES}}} - time()", "{{instance}} {{file}}")], "s"),
     graph("Accepting", "1, or 0 while new connections are refused.", [(f"beamline_accepting{{{SERIES}}}", "{{instance}}")], most=1),
+    graph("Connection guard", "By kind of connections: 1, or 0 where floods are not ended.",
+          [(f"beamline_connection_guard{{{SERIES}}}", "{{instance}} {{kind}}")], most=1),
     graph("Uptime", "Since the process began.", [(f"time() - process_start_time_seconds{{{SERIES}}}", "{{instance}}")], "s"),
     graph("Scrapes", "How often /metrics is read.", [(total("exposer_scrapes_total", "instance", SERIES), "{{instance}}")], "ops"),
 ]

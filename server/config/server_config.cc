@@ -366,6 +366,10 @@ std::vector<Setting> ConnectionSettings(ServerConfig& c) {
        1 << 20,
        {},
        "connections at once that have begun TLS and not finished its handshake; others wait"},
+      {.name = "allow_unguarded_connections",
+       .value = &c.allow_unguarded_connections,
+       .help = "whether other machines may reach gRPC where its connections are not guarded "
+               "against floods, which the start finds out; else the server does not start then"},
       {"max_connection_idle_ms",
        &c.max_connection_idle_ms,
        0,

@@ -34,4 +34,16 @@ void CollectConnections(const ConnectionStats& stats,
   }
 }
 
+void CollectGuard(const GuardStats& stats, std::vector<prometheus::MetricFamily>& families) {
+  auto guard = GaugeFamily("beamline_connection_guard",
+                           "Whether connections whose clients flood them are ended");
+  for (size_t i = 0; i < kGuardedKindNames.size(); ++i) {
+    const GuardState state = stats.state[i];
+    if (state == GuardState::kUnused) continue;
+    AddValue(guard, {{"kind", std::string(kGuardedKindNames[i])}},
+             state == GuardState::kWorks ? 1 : 0);
+  }
+  families.push_back(std::move(guard));
+}
+
 }  // namespace beamline

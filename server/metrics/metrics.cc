@@ -123,6 +123,7 @@ std::vector<prometheus::MetricFamily> Metrics::Collect() const {
     if (has_vllm_names_) CollectVllm(*engine, families);
   }
   CollectConnections(connections_, families);
+  CollectGuard(guard_, families);
   CollectSpans(families);
   CollectMessages(families);
   CollectHttp(http_, families);

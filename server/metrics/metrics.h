@@ -17,6 +17,7 @@
 #include "engine/api/engine.h"
 #include "prometheus/collectable.h"
 #include "server/accept/connection_stats.h"
+#include "server/guard/guard_stats.h"
 #include "server/metrics/histogram.h"
 #include "server/metrics/http_stats.h"
 #include "server/metrics/message_stats.h"
@@ -81,7 +82,9 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
   std::vector<prometheus::MetricFamily> Collect() const override;
   // Written by the acceptor.
   ConnectionStats& connections() { return connections_; }
-  // Written by the span exporter.
+  // Written by the server when it starts.
+  GuardStats& guard() { return guard_; }
+  // Written by whoever sends spans.
   SpanStats& spans() { return spans_; }
   // Written by the HTTP listener, if there is one.
   HttpStats& http() { return http_; }
@@ -146,6 +149,7 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
   std::atomic<const Engine*> engine_{nullptr};
   std::atomic<bool> has_vllm_names_{false};
   ConnectionStats connections_;
+  GuardStats guard_;
   SpanStats spans_;
   HttpStats http_;
   CertificateStats certificates_;

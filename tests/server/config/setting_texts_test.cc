@@ -105,6 +105,8 @@ TEST(SettingTexts, OfDevicesAndAddresses) {
       {{"--tls-require-client-certificate", "no"},
        "--tls-require-client-certificate is 'no'; accepted: true, false"},
       {{"--isolate-identities", "no"}, "--isolate-identities is 'no'; accepted: true, false"},
+      {{"--allow-unguarded-connections", "no"},
+       "--allow-unguarded-connections is 'no'; accepted: true, false"},
       {{"--metrics-listen", "::1"}, "--metrics-listen is '::1'; accepted: host:port, off"},
   });
 }

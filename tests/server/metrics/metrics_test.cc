@@ -290,6 +290,7 @@ TEST(Metrics, TellWhatTheAcceptorCounts) {
   stats.silent = 23;
   stats.open = 24;
   stats.paced = 26;
+  metrics.guard().state[static_cast<size_t>(GuardedKind::kTls)] = GuardState::kFails;
   for (int i = 0; i < 3; ++i) stats.Count(Refusal::kTimeout);
   stats.Count(Refusal::kLimit);
   metrics.http().Count(200);
@@ -299,7 +300,7 @@ TEST(Metrics, TellWhatTheAcceptorCounts) {
   std::map<std::string, double> values;
   const auto read = [&] {
     for (const auto& family : metrics.Collect()) {
-      if (family.name.find("connections") == std::string::npos &&
+      if (family.name.find("connection") == std::string::npos &&
           family.name.find("accept") == std::string::npos) {
         continue;
       }
@@ -315,6 +316,7 @@ TEST(Metrics, TellWhatTheAcceptorCounts) {
       {"beamline_connections_accepted_total", 21},
       {"beamline_accept_errors_total", 22},
       {"beamline_connections_paced_total", 26},
+      {"beamline_connection_guard/tls", 0},
       {"beamline_connections_open/silent", 23},
       {"beamline_connections_open/speaking", 24},
       {"beamline_connections_refused_total/limit", 1},
