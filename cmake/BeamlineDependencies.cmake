@@ -12,6 +12,10 @@ find_package(Boost 1.74 CONFIG REQUIRED) # headers alone
 find_package(yaml-cpp REQUIRED)
 find_package(Protobuf REQUIRED)
 find_package(gRPC CONFIG REQUIRED)
+if(NOT gRPC_VERSION MATCHES "^1\\.51\\.")
+  message(NOTICE "gRPC ${gRPC_VERSION} is not 1.51, with which Beamline is tested. beamline-server tests at its start whether "
+                 "connections are guarded against floods (SECURITY.md, Other versions of gRPC).")
+endif()
 find_package(prometheus-cpp CONFIG REQUIRED)
 # Debian's dnnl-config.cmake asks for OpenCL's development files, which the CPU engine does not use.
 find_library(DNNL_LIBRARY dnnl REQUIRED)

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "google/protobuf/descriptor.h"
-#include "grpcpp/impl/codegen/server_callback_handlers.h"
+#include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
 #include "server/calls/call_state.h"
@@ -118,8 +118,8 @@ class UnaryGate final : public MessageGate<grpc::ServerUnaryReactor, grpc::ByteB
     return method_(context, request, &answer_);
   }
   void Bind(grpc::ServerUnaryReactor* reactor) override { call_.BindTo(reactor); }
-  // As in UnaryCall.
-  bool InternalInlineable() override { return true; }
+  // As UnaryCall's.
+  bool InternalInlineable() { return true; }  // NOLINT: overrides where gRPC has it
 
   const Method& method_;
   grpc::ByteBuffer answer_;
