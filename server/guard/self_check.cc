@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <memory>
@@ -36,6 +37,12 @@ using std::chrono::steady_clock;
 using ExternalAcceptor = grpc::experimental::ExternalConnectionAcceptor;
 
 constexpr milliseconds kLookInterval{1};
+// SETTINGS without a setting: more than a client may send within kGuardTime.
+constexpr std::string_view kSettings("\0\0\0\4\0\0\0\0\0", 9);
+constexpr int kNumFrames = 3 * static_cast<int>(ConnectionFlood::kMostIdleFrames) + 1;
+static_assert(kNumFrames > ConnectionFlood::kMostIdleFrames +
+                               ConnectionFlood::kIdleFramesPerSecond *
+                                   std::chrono::duration<double>(kGuardTime).count());
 
 absl::Status Error(std::string_view what) {
   return absl::UnavailableError(fmt::format("{}: {}", what, std::system_category().message(errno)));
@@ -78,12 +85,10 @@ absl::Status Ends::Connect(int family) {
   return status;
 }
 
-// The preface of HTTP/2, and SETTINGS without a setting: one more than a client may send.
+// The preface of HTTP/2 and the flood.
 std::string Flood() {
   std::string bytes = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-  constexpr std::string_view kSettings("\0\0\0\4\0\0\0\0\0", 9);
-  const int count = static_cast<int>(ConnectionFlood::kMostIdleFrames) + 1;
-  for (int i = 0; i < count; ++i) bytes += kSettings;
+  for (int i = 0; i < kNumFrames; ++i) bytes += kSettings;
   return bytes;
 }
 
@@ -146,14 +151,23 @@ void SendFlood(int fd, GuardedKind kind) {
   }
 }
 
-bool IsEnded(int fd) {
-  pollfd state{fd, POLLIN, 0};
-  char bytes[4096];
-  while (poll(&state, 1, 0) > 0) {
-    if (recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) <= 0) return true;
+// What the client has got of the other end.
+struct Got {
+  size_t num_bytes = 0;
+  bool is_ended = false;
+
+  void Read(int fd) {
+    pollfd state{fd, POLLIN, 0};
+    char bytes[4096];
+    while (!is_ended && poll(&state, 1, 0) > 0) {
+      const ssize_t size = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+      is_ended = size <= 0;
+      num_bytes += static_cast<size_t>(std::max<ssize_t>(size, 0));
+    }
   }
-  return false;
-}
+  // gRPC acknowledges each SETTINGS frame: so many bytes show that it has read the flood.
+  bool has_acknowledged() const { return num_bytes >= size_t{kNumFrames} * kSettings.size(); }
+};
 
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(GuardedKind kind) {
   if (kind == GuardedKind::kPlain) return grpc::InsecureServerCredentials();
@@ -198,18 +212,24 @@ absl::Status TestGuard(GuardedKind kind, milliseconds time) {
     acceptor->HandleNewConnection(&connection);
   }
   SendFlood(ends.client, kind);
-  bool is_ended = IsEnded(ends.client);
-  while (!(*reported && is_ended) && steady_clock::now() < until) {
+  Got got;
+  for (got.Read(ends.client);
+       !got.is_ended && !got.has_acknowledged() && steady_clock::now() < until;
+       got.Read(ends.client)) {
     std::this_thread::sleep_for(kLookInterval);
-    is_ended = is_ended || IsEnded(ends.client);
   }
   close(std::exchange(ends.client, -1));
   server->Shutdown(std::chrono::system_clock::now());
-  if (*reported && is_ended) return absl::OkStatus();
-  return absl::UnavailableError(
-      fmt::format("gRPC {} reads connections past the guard: {} SETTINGS frames over loopback {}",
-                  grpc::Version(), static_cast<int>(ConnectionFlood::kMostIdleFrames) + 1,
-                  *reported ? "were seen, and the connection was not ended" : "were not seen"));
+  if (*reported && got.is_ended) return absl::OkStatus();
+  if (!got.is_ended && !got.has_acknowledged()) {
+    return absl::UnavailableError(
+        fmt::format("the test of the guard took longer than {} s",
+                    std::chrono::duration_cast<std::chrono::duration<double>>(time).count()));
+  }
+  return absl::UnavailableError(fmt::format(
+      "gRPC {} reads connections past the guard: {} SETTINGS frames over loopback were {}",
+      grpc::Version(), kNumFrames,
+      *reported ? "seen, and the connection was not ended" : "not seen"));
 }
 
 }  // namespace beamline

@@ -10,8 +10,9 @@
 
 namespace beamline {
 
-// How long the guard may take to end a flood.
-inline constexpr std::chrono::milliseconds kGuardTime{1000};
+// The test ends within milliseconds, with or without a guard. On a machine that is overloaded it
+// may take as long as this, and a server must not fail to start for that.
+inline constexpr std::chrono::milliseconds kGuardTime{10000};
 
 // Has a server of gRPC's, which is there for this alone, take a connection over loopback, on which
 // a client sends more frames that ask for nothing than it may. UNAVAILABLE, with what happened,
