@@ -18,8 +18,8 @@
 namespace beamline {
 namespace {
 
-// tests/server/wire_test.cc of /home/anna/beamline/tests/server/wire_test.cc: a compiler cache may
-// give the compiler relative names.
+// tests/server/wire/wire_test.cc of /home/anna/beamline/tests/server/wire_test.cc: a compiler cache
+// may give the compiler relative names.
 std::string InTree(std::string_view file) {
   const size_t begin = file.rfind("/tests/");
   return std::string(begin == std::string_view::npos ? file : file.substr(begin + 1));

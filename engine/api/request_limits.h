@@ -1,6 +1,6 @@
 // One table of the range of each request field, independent of the model. The engine validates with
 // it (engine/decoding/option_checks.h). A test compares it with the comments of the API and the
-// client's help (tests/server/contract_limits_test.cc).
+// client's help (tests/server/wire/contract_limits_test.cc).
 #pragma once
 
 #include <array>

@@ -9,9 +9,9 @@
 #include "fmt/format.h"
 #include "server/calls/model_calls.h"
 #include "server/config/server_config.h"
-#include "server/conversion/model_options.h"
-#include "server/conversion/response.h"
-#include "server/errors.h"
+#include "server/wire/errors.h"
+#include "server/wire/model_options.h"
+#include "server/wire/response.h"
 
 namespace beamline {
 namespace {

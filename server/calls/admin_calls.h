@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "base/worker_pool.h"
-#include "server/busy_ports.h"
+#include "server/calls/model_root.h"
 #include "server/calls/unary_call.h"
-#include "server/model_root.h"
+#include "server/net/busy_ports.h"
 
 namespace beamline {
 

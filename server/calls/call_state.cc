@@ -8,11 +8,11 @@
 #include "absl/strings/cord.h"
 #include "base/status.h"
 #include "fmt/format.h"
-#include "server/by_type.h"
-#include "server/errors.h"
 #include "server/guard/answered_calls.h"
 #include "server/security/metadata_limits.h"
-#include "server/wire.h"
+#include "server/wire/by_type.h"
+#include "server/wire/errors.h"
+#include "server/wire/wire.h"
 
 namespace beamline {
 namespace {

@@ -20,16 +20,16 @@
 #include "google/rpc/status.pb.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/status.h"
-#include "server/admission.h"
+#include "server/calls/admission.h"
 #include "server/calls/answer_room.h"
 #include "server/calls/caller.h"
+#include "server/calls/model_directory.h"
 #include "server/calls/unread_answers.h"
-#include "server/metrics/metrics.h"
-#include "server/model_directory.h"
-#include "server/request_log.h"
 #include "server/security/gate.h"
 #include "server/security/token_quotas.h"
-#include "server/tracing/span_exporter.h"
+#include "server/telemetry/log/request_log.h"
+#include "server/telemetry/metrics/metrics.h"
+#include "server/telemetry/tracing/span_exporter.h"
 
 namespace beamline {
 

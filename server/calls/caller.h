@@ -9,7 +9,7 @@
 #include "engine/api/request.h"
 #include "grpc/support/time.h"
 #include "grpcpp/server_context.h"
-#include "server/tracing/trace_context.h"
+#include "server/telemetry/trace_context.h"
 
 namespace beamline {
 

@@ -19,8 +19,8 @@
 #include "fmt/format.h"
 #include "server/calls/many_stream.h"
 #include "server/calls/methods.h"
-#include "server/errors.h"
-#include "server/wire.h"
+#include "server/wire/errors.h"
+#include "server/wire/wire.h"
 
 namespace beamline {
 

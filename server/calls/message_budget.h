@@ -23,7 +23,7 @@
 #include "base/shared_limit.h"
 #include "engine/api/request.h"
 #include "server/calls/connection_bytes.h"
-#include "server/metrics/message_stats.h"
+#include "server/telemetry/metrics/message_stats.h"
 
 namespace beamline {
 

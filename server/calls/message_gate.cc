@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "fmt/format.h"
 #include "server/calls/failed_call.h"
-#include "server/errors.h"
+#include "server/wire/errors.h"
 
 namespace beamline {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 #include "fmt/format.h"
-#include "server/conversion/request.h"
+#include "server/wire/request.h"
 
 namespace beamline {
 namespace {

@@ -11,8 +11,8 @@
 #include "engine/api/engine.h"
 #include "server/calls/call_state.h"
 #include "server/calls/caller.h"
-#include "server/conversion/response.h"
-#include "server/model_directory.h"
+#include "server/calls/model_directory.h"
+#include "server/wire/response.h"
 
 namespace beamline {
 

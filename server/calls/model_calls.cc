@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "engine/text/tokenizer.h"
 #include "fmt/format.h"
-#include "server/conversion/response.h"
+#include "server/wire/response.h"
 
 namespace beamline {
 v1::Model ToMessage(ServiceContext& services, const ModelInfo& model) {

@@ -5,8 +5,8 @@
 #include "base/status.h"
 #include "grpcpp/server_context.h"
 #include "server/calls/methods.h"
-#include "server/errors.h"
-#include "server/wire.h"
+#include "server/wire/errors.h"
+#include "server/wire/wire.h"
 
 namespace beamline {
 

@@ -18,7 +18,7 @@
 #include "grpcpp/support/server_callback.h"
 #include "server/calls/call_state.h"
 #include "server/calls/delta_buffer.h"
-#include "server/conversion/response.h"
+#include "server/wire/response.h"
 
 namespace beamline {
 

@@ -13,8 +13,8 @@
 #include "base/status.h"
 #include "base/stop_check.h"
 #include "beamline/v1/inference.pb.h"
+#include "server/calls/model_directory.h"
 #include "server/calls/unary_call.h"
-#include "server/model_directory.h"
 
 namespace beamline {
 

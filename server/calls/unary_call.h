@@ -10,8 +10,8 @@
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
 #include "server/calls/call_state.h"
-#include "server/errors.h"
-#include "server/wire.h"
+#include "server/wire/errors.h"
+#include "server/wire/wire.h"
 
 namespace beamline {
 

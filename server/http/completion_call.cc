@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/status.h"
-#include "server/errors.h"
 #include "server/http/http_call.h"
+#include "server/wire/errors.h"
 
 namespace beamline {
 namespace {

@@ -14,10 +14,10 @@
 #include "base/text.h"
 #include "fmt/chrono.h"
 #include "fmt/format.h"
-#include "server/accept/peer_address.h"
 #include "server/http/http_text.h"
+#include "server/net/peer_address.h"
 #include "server/security/tls_peer.h"
-#include "server/tracing/trace_context.h"
+#include "server/telemetry/trace_context.h"
 
 namespace beamline {
 namespace {

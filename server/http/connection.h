@@ -24,7 +24,7 @@
 #include "server/http/body_budget.h"
 #include "server/http/exchange.h"
 #include "server/http/http_options.h"
-#include "server/metrics/http_stats.h"
+#include "server/telemetry/metrics/http_stats.h"
 
 namespace beamline {
 

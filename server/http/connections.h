@@ -8,8 +8,8 @@
 #include "absl/status/statusor.h"
 #include "server/http/exchange.h"
 #include "server/http/http_options.h"
-#include "server/metrics/http_stats.h"
 #include "server/security/tls_credentials.h"
+#include "server/telemetry/metrics/http_stats.h"
 
 namespace beamline {
 

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "base/status.h"
-#include "server/errors.h"
 #include "server/http/http_call.h"
 #include "server/http/openai_answer.h"
+#include "server/wire/errors.h"
 
 namespace beamline {
 

@@ -7,13 +7,13 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "server/accept/acceptor.h"
 #include "server/calls/call_state.h"
 #include "server/config/server_config.h"
 #include "server/http/connections.h"
 #include "server/http/openai_handler.h"
-#include "server/listening.h"
-#include "server/metrics/http_stats.h"
+#include "server/net/acceptor.h"
+#include "server/net/listening.h"
+#include "server/telemetry/metrics/http_stats.h"
 
 namespace beamline {
 

@@ -8,12 +8,12 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nlohmann/json.hpp"
-#include "server/errors.h"
 #include "server/http/completion_call.h"
 #include "server/http/embedding_call.h"
 #include "server/http/http_call.h"
 #include "server/http/http_text.h"
 #include "server/http/openai_errors.h"
+#include "server/wire/errors.h"
 
 namespace beamline {
 namespace {

@@ -11,11 +11,11 @@
 #include "base/text.h"
 #include "engine/api/request_limits.h"
 #include "fmt/format.h"
-#include "server/conversion/decoding_ranges.h"
 #include "server/http/chat_messages.h"
 #include "server/http/json_fields.h"
 #include "server/http/neutral_fields.h"
 #include "server/http/openai_names.h"
+#include "server/wire/decoding_ranges.h"
 
 namespace beamline {
 namespace {

@@ -6,7 +6,7 @@
 #include "server/calls/call_state.h"
 #include "server/calls/failed_call.h"
 #include "server/calls/unary_call.h"
-#include "server/errors.h"
+#include "server/wire/errors.h"
 
 namespace beamline {
 

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "base/field_error.h"
-#include "server/conversion/request.h"
+#include "server/wire/request.h"
 
 namespace beamline {
 

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "engine/api/request.h"
-#include "server/tracing/trace_context.h"
+#include "server/telemetry/trace_context.h"
 
 namespace beamline {
 

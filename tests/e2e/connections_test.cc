@@ -12,7 +12,7 @@
 
 #include "client/client.h"
 #include "tests/e2e/server_process.h"
-#include "tests/server/accept/raw_connection.h"
+#include "tests/server/net/raw_connection.h"
 
 namespace beamline::connections_test {
 namespace {

@@ -13,8 +13,8 @@
 
 #include "client/client.h"
 #include "fmt/format.h"
-#include "server/accept/unique_fd.h"
-#include "server/loading_mark.h"
+#include "server/net/unique_fd.h"
+#include "server/process/loading_mark.h"
 #include "tests/e2e/server_process.h"
 
 namespace beamline::health_flag_test {

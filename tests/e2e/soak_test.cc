@@ -38,8 +38,9 @@ constexpr int kWarmupRounds = 3;
 // gRPC's pool adds threads when its work piles up and drops those that idle, by a handful.
 constexpr int kThreadSlack = 4;
 // Over the later half of the rounds, of what is left when the server has given memory back, which
-// takes two looks of server/memory_trim.h. A round may take a new malloc arena or tear one apart,
-// some 20 MiB for good. With three rounds of 600 requests, 19 KiB lost in each request would show.
+// takes two looks of server/process/memory_trim.h. A round may take a new malloc arena or tear one
+// apart, some 20 MiB for good. With three rounds of 600 requests, 19 KiB lost in each request would
+// show.
 constexpr int64_t kMemorySlackKib = 32 << 10;
 constexpr std::chrono::seconds kTrimTime{12};
 constexpr std::chrono::seconds kLongestTrimTime{40};  // with those that come after one in a round

@@ -15,7 +15,7 @@
 
 #include "tests/e2e/server_process.h"
 #include "tests/scratch_path.h"
-#include "tests/server/accept/raw_connection.h"
+#include "tests/server/net/raw_connection.h"
 #include "tests/server/security/certificates.h"
 
 namespace beamline::unguarded_test {

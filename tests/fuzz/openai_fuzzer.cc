@@ -6,8 +6,8 @@
 
 #include "base/check.h"
 #include "google/protobuf/stubs/logging.h"
-#include "server/conversion/request.h"
 #include "server/http/openai_request.h"
+#include "server/wire/request.h"
 #include "tests/fuzz/checks.h"
 
 namespace beamline {

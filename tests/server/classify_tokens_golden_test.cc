@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "server/conversion/request.h"
-#include "server/conversion/response.h"
+#include "server/wire/request.h"
+#include "server/wire/response.h"
 #include "tests/server/golden_classifier.h"
 
 namespace beamline::classify_tokens_golden_test {

@@ -23,7 +23,7 @@
 #include "google/protobuf/text_format.h"
 #include "google/rpc/error_details.pb.h"
 #include "grpcpp/grpcpp.h"
-#include "server/server.h"
+#include "server/process/server.h"
 #include "spdlog/spdlog.h"
 #include "tests/engine/demo_engine.h"
 #include "tests/fuzz/message_mutator.h"

@@ -13,7 +13,7 @@
 
 #include "client/client.h"
 #include "prometheus/metric_family.h"
-#include "server/server.h"
+#include "server/process/server.h"
 #include "tests/server/fake_engine.h"
 
 namespace beamline {

@@ -11,11 +11,11 @@
 #include "fmt/format.h"
 #include "server/calls/engine_call.h"
 #include "server/calls/failed_call.h"
-#include "server/errors.h"
 #include "server/protocols/kserve/infer_method.h"
 #include "server/protocols/kserve/infer_stream.h"
 #include "server/protocols/kserve/model_tensors.h"
 #include "server/protocols/question_call.h"
+#include "server/wire/errors.h"
 
 namespace beamline {
 namespace {

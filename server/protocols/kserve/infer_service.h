@@ -9,7 +9,7 @@
 namespace beamline {
 
 using InferApi = inference::GRPCInferenceService;
-// Every method takes raw buffers; server/wire.h says why.
+// Every method takes raw buffers; server/wire/wire.h says why.
 using RawInferMetadata =
     InferApi::WithRawCallbackMethod_ServerLive<InferApi::WithRawCallbackMethod_ServerReady<
         InferApi::WithRawCallbackMethod_ModelReady<InferApi::WithRawCallbackMethod_ServerMetadata<

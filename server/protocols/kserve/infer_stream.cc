@@ -6,8 +6,8 @@
 
 #include "base/status.h"
 #include "fmt/format.h"
-#include "server/errors.h"
-#include "server/wire.h"
+#include "server/wire/errors.h"
+#include "server/wire/wire.h"
 
 namespace beamline {
 namespace {

@@ -9,11 +9,11 @@
 #include "base/text.h"
 #include "engine/api/request_limits.h"
 #include "fmt/format.h"
-#include "server/conversion/decoding_ranges.h"
 #include "server/protocols/kserve/infer_method.h"
 #include "server/protocols/kserve/model_tensors.h"
 #include "server/protocols/kserve/options.h"
 #include "server/protocols/rename_field.h"
+#include "server/wire/decoding_ranges.h"
 
 namespace beamline {
 namespace {

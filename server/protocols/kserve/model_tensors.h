@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "engine/api/model.h"
 #include "inference/grpc_service.pb.h"
-#include "server/metrics/metrics.h"
+#include "server/telemetry/metrics/metrics.h"
 
 namespace beamline {
 

@@ -1,7 +1,7 @@
 #include "server/protocols/tei/ordered_stream.h"
 
-#include "server/errors.h"
-#include "server/wire.h"
+#include "server/wire/errors.h"
+#include "server/wire/wire.h"
 
 namespace beamline {
 

@@ -9,8 +9,8 @@
 #include "base/status.h"
 #include "base/utf8.h"
 #include "fmt/format.h"
-#include "server/errors.h"
 #include "server/protocols/rename_field.h"
+#include "server/wire/errors.h"
 
 namespace beamline {
 namespace {

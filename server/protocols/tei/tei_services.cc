@@ -10,9 +10,9 @@
 #include "server/calls/engine_call.h"
 #include "server/calls/failed_call.h"
 #include "server/calls/message_gate.h"
-#include "server/errors.h"
 #include "server/protocols/tei/ordered_stream.h"
 #include "server/protocols/tei/tei_methods.h"
+#include "server/wire/errors.h"
 
 namespace beamline {
 namespace {
@@ -83,7 +83,7 @@ int IndexOf(std::string_view service, std::string_view method) {
   return MethodIndex(*api::InfoRequest::descriptor()->file(), service, method);
 }
 
-// Every method takes raw buffers; server/wire.h says why. Unary methods read their request as
+// Every method takes raw buffers; server/wire/wire.h says why. Unary methods read their request as
 // message_gate.h describes.
 class InfoService final : public api::Info::WithRawCallbackMethod_Info<api::Info::Service> {
  public:

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "server/conversion/request.h"
+#include "server/wire/request.h"
 
 namespace beamline::caller_test {
 namespace {

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/accept/acceptor.h"
-#include "server/accept/unique_fd.h"
+#include "server/net/acceptor.h"
+#include "server/net/unique_fd.h"
 #include "tests/server/http/http_client.h"
 #include "tests/thread_limit.h"
 

@@ -9,9 +9,9 @@
 
 #include "grpcpp/grpcpp.h"
 #include "inference/grpc_service.grpc.pb.h"
-#include "tests/server/log_capture.h"
 #include "tests/server/protocols/infer_request.h"
 #include "tests/server/service_fixture.h"
+#include "tests/server/telemetry/log/log_capture.h"
 
 namespace beamline::infer_service_test {
 namespace {

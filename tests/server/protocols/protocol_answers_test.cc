@@ -9,7 +9,7 @@
 #include "beamline/v1/inference.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "inference/grpc_service.grpc.pb.h"
-#include "server/server.h"
+#include "server/process/server.h"
 #include "spdlog/spdlog.h"
 #include "tei/v1/tei.grpc.pb.h"
 #include "tests/engine/random_model.h"

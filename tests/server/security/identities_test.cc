@@ -11,8 +11,8 @@
 
 #include "base/text.h"
 #include "tests/scratch_path.h"
-#include "tests/server/log_capture.h"
 #include "tests/server/security/certificates.h"
+#include "tests/server/telemetry/log/log_capture.h"
 
 namespace beamline::identities_test {
 namespace {
