@@ -104,7 +104,7 @@ inline constexpr auto kRpcNames = std::to_array<std::string_view>({"Generate",
                                                                    "tei.DecodeStream"});
 // True if a model computes something for it.
 constexpr bool IsInference(Rpc rpc) {
-  return rpc <= Rpc::kRerank || rpc == Rpc::kModelInfer || rpc == Rpc::kModelStreamInfer ||
+  return rpc <= Rpc::kFillMask || rpc == Rpc::kModelInfer || rpc == Rpc::kModelStreamInfer ||
          (rpc >= Rpc::kTeiEmbed && rpc <= Rpc::kTeiRerank);
 }
 

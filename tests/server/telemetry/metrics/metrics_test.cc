@@ -153,6 +153,21 @@ TEST(Metrics, RecordsCallsByModelRpcAndCode) {
   EXPECT_NEAR(durations.metric[0].histogram.sample_sum, 0.060, 1e-9);
 }
 
+TEST(Metrics, TotalsAreThoseOfEveryRpcThatComputes) {
+  for (size_t i = 0; i < kRpcNames.size(); ++i) {
+    Metrics metrics(TwoModels());
+    metrics.RecordCall({.rpc = static_cast<Rpc>(i), .model = "b"});
+    const std::string_view name = kRpcNames[i];
+    // The calls that answer of a model's outputs; others tell, load, or turn texts into tokens.
+    bool computes = false;
+    for (const std::string_view word : {"Generate", "Encode", "Score", "Classify", "Rerank",
+                                        "FillMask", "Infer", "Embed", "Predict"}) {
+      computes = computes || name.find(word) != std::string_view::npos;
+    }
+    EXPECT_EQ(metrics.Totals("b").success.count, computes ? 1u : 0u) << name;
+  }
+}
+
 TEST(Metrics, TellNothingOfNoEngine) {
   const Metrics metrics(TwoModels());
   const auto none = metrics.Collect();
