@@ -38,7 +38,7 @@ using ExternalAcceptor = grpc::experimental::ExternalConnectionAcceptor;
 
 constexpr milliseconds kLookInterval{1};
 // SETTINGS without a setting: more than a client may send within kGuardTime.
-constexpr std::string_view kSettings("\0\0\0\4\0\0\0\0\0", 9);
+constexpr std::string_view kEmptySettings("\0\0\0\4\0\0\0\0\0", 9);
 constexpr int kNumFrames = 3 * static_cast<int>(ConnectionFlood::kMostIdleFrames) + 1;
 static_assert(kNumFrames > ConnectionFlood::kMostIdleFrames +
                                ConnectionFlood::kIdleFramesPerSecond *
@@ -88,7 +88,7 @@ absl::Status Ends::Connect(int family) {
 // The preface of HTTP/2 and the flood.
 std::string Flood() {
   std::string bytes = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-  for (int i = 0; i < kNumFrames; ++i) bytes += kSettings;
+  for (int i = 0; i < kNumFrames; ++i) bytes += kEmptySettings;
   return bytes;
 }
 
@@ -166,7 +166,7 @@ struct Got {
     }
   }
   // gRPC acknowledges each SETTINGS frame: so many bytes show that it has read the flood.
-  bool has_acknowledged() const { return num_bytes >= size_t{kNumFrames} * kSettings.size(); }
+  bool has_acknowledged() const { return num_bytes >= size_t{kNumFrames} * kEmptySettings.size(); }
 };
 
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(GuardedKind kind) {
