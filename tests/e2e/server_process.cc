@@ -17,6 +17,7 @@
 #include <memory>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 namespace beamline {
 namespace {
@@ -48,14 +49,16 @@ std::vector<char*> ChildEnvironment() {
   return variables;
 }
 
-// Servers run beside each other, on one GPU too.
+// What tests do not say: servers run beside each other, on one GPU too.
 std::vector<std::string> WithFreePorts(std::vector<std::string> arguments) {
-  for (const char* word : {"--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0",
-                           "--gpu-memory-fraction", "0.2"}) {
-    arguments.emplace_back(word);
-  }
-  if (std::ranges::find(arguments, "--http-listen") == arguments.end()) {
-    arguments.insert(arguments.end(), {"--http-listen", "off"});
+  constexpr std::array<std::pair<const char*, const char*>, 4> kDefaults = {
+      {{"--listen", "127.0.0.1:0"},
+       {"--metrics-listen", "127.0.0.1:0"},
+       {"--http-listen", "off"},
+       {"--gpu-memory-fraction", "0.2"}}};
+  for (const auto& [flag, value] : kDefaults) {
+    if (std::ranges::find(arguments, flag) != arguments.end()) continue;
+    arguments.insert(arguments.end(), {flag, value});
   }
   return arguments;
 }
