@@ -19,7 +19,7 @@
 namespace beamline::cuda {
 namespace {
 
-// Names the file that keeps cuBLASLt's measured algorithms (algorithm_file.h).
+// Environment variable with the path of cuBLASLt's GEMM autotuning cache (algorithm_file.h).
 constexpr char kAlgorithmFileVariable[] = "BEAMLINE_CUDA_ALGO_CACHE";
 
 class CudaBuffer : public Buffer {
@@ -34,7 +34,7 @@ class CudaBuffer : public Buffer {
   Device& device_;
 };
 
-// Pinned, at the same address for the GPU.
+// Pinned host memory, at the same address on the GPU.
 class HostVisibleBuffer : public Buffer {
  public:
   HostVisibleBuffer(Device& device, void* memory, size_t bytes) : device_(device) {
@@ -43,7 +43,7 @@ class HostVisibleBuffer : public Buffer {
   }
   ~HostVisibleBuffer() override {
     device_.Use();
-    static_cast<void>(device_.Synchronize());  // operators may read it
+    static_cast<void>(device_.Synchronize());  // operators may still read it
     cudaFreeHost(data_);
   }
 
@@ -129,7 +129,7 @@ absl::StatusOr<std::unique_ptr<Buffer>> CudaBackend::AllocateHostVisible(size_t 
 }
 
 void CudaBackend::WaitForReaders() {
-  if (may_run_) static_cast<void>(Synchronize());  // a fault is the device's
+  if (may_run_) static_cast<void>(Synchronize());  // the device keeps a fault
 }
 
 void CudaBackend::CopyToDevice(const void* host, void* device, size_t bytes) {
@@ -249,7 +249,8 @@ void CudaBackend::Compute(const Operation& operation) {
   if (!device_->ok()) return;
   landed_ = nullptr;
   may_run_ = true;
-  const WaitMark::Scope waiting(*device_->wait_mark());  // launches queue up to a limit
+  // The launch queue is limited, so a launch may wait.
+  const WaitMark::Scope waiting(*device_->wait_mark());
   std::visit([this](const auto* params) { Launch(*params); }, operation);
 }
 

@@ -1,4 +1,4 @@
-// The implementation of the operators on one NVIDIA GPU (sm_80 and newer).
+// The operators on one NVIDIA GPU (sm_80 and newer).
 #pragma once
 
 #include <memory>
@@ -19,15 +19,15 @@
 
 namespace beamline::cuda {
 
-// Computes in float32 (without TF32), float16 and bfloat16, with float32 accumulation; activations
-// have the type of the computation. Asynchronous: every operator goes to one stream.
+// Computes in float32 (without TF32), float16 and bfloat16, with float32 accumulation. Activations
+// have the type of the computation. Asynchronous: all operators go to one stream.
 class CudaBackend final : public Backend, public HostVisibleMemory, public FilledCopy {
  public:
   // `memory` as in Device::Create.
   static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(int device,
                                                              const GpuMemoryLimit& memory = {});
 
-  // For functions that are no operators (lt_matmul.h): on the same stream, called by
+  // For functions that are not operators (lt_matmul.h). They use the same stream and are called on
   // the same thread.
   Device& device() { return *device_; }
   LtMatMul& products() { return *lt_; }
@@ -68,16 +68,16 @@ class CudaBackend final : public Backend, public HostVisibleMemory, public Fille
   template <typename Params>
   void LaunchProduct(const Params& params);
 
-  HostLanding landing_;  // what CopyToHost brings, where it is little
-  // Bytes of the device that the operator called last puts there by itself.
+  HostLanding landing_;  // for small copies of CopyToHost
+  // Device memory that the last operator itself copies to landing_.
   const void* landed_ = nullptr;  // null: none
   size_t landed_bytes_ = 0;
   std::unique_ptr<Device> device_;
   std::unique_ptr<LtMatMul> lt_;  // frees its workspace in device_
   Recorder recorder_;
-  bool may_run_ = false;  // what was called since the host last waited for the stream
+  bool may_run_ = false;  // some work since the host last waited for the stream
   Log log_;
-  // The kinds of choices that log_ has been told.
+  // The kinds of choices that log_ has received.
   absl::flat_hash_set<uint32_t> logged_;  // AttentionChoice::kind()
   absl::flat_hash_set<ProductChoice::Kind> logged_products_;
 };

@@ -1,4 +1,4 @@
-// What libbeamline_cuda.so exports (kernels/cuda_module.h).
+// The functions that libbeamline_cuda.so exports (kernels/cuda_module.h).
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
