@@ -1,5 +1,5 @@
-// Columns packed for their way to other ranks, and put into their places there. Bound by memory;
-// a step has one of each, of its hidden states after the embedding.
+// Packs columns to send them to other ranks, and unpacks received columns. Bound by memory. A step
+// calls each once, for its hidden states after the embedding.
 #include "kernels/cuda/communication/columns.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ int64_t BlocksFor(int64_t num_units) {
   return std::clamp<int64_t>(CeilDiv(num_units, int64_t{kThreads}), 1, kMostBlocks);
 }
 
-// Grid: units of the packed rows, over again.
+// Grid-stride loop over the units of the packed rows.
 template <typename Unit>
 __global__ void PackKernel(const Unit* from, int64_t from_stride, int64_t width, Unit* packed,
                            int64_t packed_width, int64_t num_rows) {
@@ -26,7 +26,7 @@ __global__ void PackKernel(const Unit* from, int64_t from_stride, int64_t width,
   }
 }
 
-// Grid: units of the whole, over again.
+// Grid-stride loop over the units of the whole.
 template <typename Unit>
 __global__ void UnpackKernel(const Unit* packed, Columns columns, Unit* to, int64_t to_stride) {
   const int64_t step = int64_t{gridDim.x} * kThreads;
@@ -34,15 +34,15 @@ __global__ void UnpackKernel(const Unit* packed, Columns columns, Unit* to, int6
   for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
        i < columns.num_rows * columns.width; i += step) {
     const int64_t row = i / columns.width, column = i % columns.width;
-    // The last rank that begins at this column or before it.
+    // The last rank whose columns begin at or before this column.
     const int64_t rank = ((column + 1) * columns.num_ranks - 1) / columns.width;
     to[row * to_stride + column] =
         packed[(rank * columns.num_rows + row) * most + column - columns.Begin(rank)];
   }
 }
 
-// Calls `call` with a unit's type and how many elements it has: the widest that all of these
-// bytes are multiples of.
+// Calls `call` with the widest unit type whose size divides `bytes` (from AllBits), and with the
+// number of elements in a unit.
 template <typename Call>
 void WithUnit(size_t bytes, size_t element, const Call& call) {
   if (bytes % 16 == 0) return call(uint4{}, 16 / element);
@@ -52,7 +52,7 @@ void WithUnit(size_t bytes, size_t element, const Call& call) {
   call(uint8_t{}, 1);
 }
 
-// Zero in the low bits in which all of them are zero.
+// Bitwise or of all values. A power of two divides the result if it divides all values.
 template <typename... Bytes>
 size_t AllBits(Bytes... bytes) {
   return (size_t{0} | ... | static_cast<size_t>(bytes));
@@ -78,7 +78,7 @@ void PackColumns(Device& device, const Tensor& part, const Columns& columns, voi
 void UnpackColumns(Device& device, const void* packed, const Columns& columns,
                    const Tensor& whole) {
   const size_t element = SizeOf(whole.dtype);
-  // Columns of ranks that have more or fewer of them begin at any element.
+  // If ranks differ in their number of columns, a rank's columns begin at any element.
   const size_t begins =
       columns.are_even() ? static_cast<size_t>(columns.MostWidth()) * element : element;
   const size_t bits = AllBits(Address(packed), Address(whole.data), whole.row_stride * element,

@@ -1,4 +1,4 @@
-// A matrix whose columns lie on several ranks, between its places and the buffers that travel.
+// Packs and unpacks a matrix whose columns are divided over ranks, for the buffers that are sent.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace beamline::cuda {
 // Rank r of num_ranks has the columns Begin(r) .. Begin(r + 1).
 struct Columns {
   int64_t num_rows = 0;
-  int64_t width = 0;  // of all together
+  int64_t width = 0;  // columns of all ranks together
   int64_t num_ranks = 1;
 
   constexpr int64_t Begin(int64_t rank) const { return width * rank / num_ranks; }
@@ -21,9 +21,10 @@ struct Columns {
   constexpr bool are_even() const { return width % num_ranks == 0; }
 };
 
-// packed = the rows of `part`, MostWidth() elements each, the rest 0.
+// packed = the rows of `part`, each padded with zeros to MostWidth() elements.
 void PackColumns(Device& device, const Tensor& part, const Columns& columns, void* packed);
-// whole = what PackColumns made of each rank's part, one rank behind the other.
+// whole = the columns of all ranks. `packed`: the output of PackColumns on each rank, in rank
+// order.
 void UnpackColumns(Device& device, const void* packed, const Columns& columns, const Tensor& whole);
 
 }  // namespace beamline::cuda

@@ -1,6 +1,6 @@
-// Candidates of several ranks merged. Each list is sorted, so that a candidate's place among all is
-// its place in its own list and the number of those before it in the others': a binary search in
-// each. Bound by latency: a few KiB, once a step.
+// Merges the candidates of several ranks. Each list is sorted. So a candidate's place among all is
+// its place in its own list plus the number of candidates before it in each other list, which a
+// binary search finds. Bound by latency: a few KiB, once per step.
 #include "kernels/cuda/communication/merge_candidates.h"
 
 #include "base/math.h"
@@ -10,9 +10,9 @@ namespace beamline::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kHeaderWords = 4;  // num_columns, first_column, and none: arrays stay aligned
+constexpr int kHeaderWords = 4;  // num_columns, first_column, and padding that keeps arrays aligned
 
-// Where a rank's arrays lie in what it sends, in words.
+// Offsets of a rank's arrays in the data that it sends, in words.
 struct Layout {
   int num_rows, max_count;
   bool has_raw, has_normalizers;
@@ -42,7 +42,7 @@ struct PackArgs {
   uint32_t* packed;
 };
 
-// Grid: the words of what is sent. What nobody asked for is sent as 0.
+// Grid: one thread per word that is sent. Entries past a row's count are sent as 0.
 __global__ void PackKernel(const __grid_constant__ LaunchValues counts, PackArgs args) {
   const int64_t word = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   const Layout& layout = args.layout;
@@ -83,7 +83,7 @@ __device__ float Comparable(uint32_t bits) {
   return isnan(value) ? -INFINITY : value;
 }
 
-// How many of a descending list come before `value`; `or_equal`: equal ones do.
+// The number of entries of a descending list before `value`. `or_equal`: equal entries count too.
 __device__ int NumBefore(const uint32_t* list, int size, float value, bool or_equal) {
   int low = 0, high = size;
   while (low < high) {
@@ -98,7 +98,7 @@ __device__ int NumBefore(const uint32_t* list, int size, float value, bool or_eq
   return low;
 }
 
-// log(sum(exp(normalizers))); an infinite maximum is the answer itself, and so is NaN.
+// log(sum(exp(normalizers))). Returns an infinite maximum, or a NaN, as it is.
 __device__ float MergeNormalizers(const MergeArgs& args, int row) {
   const auto normalizer = [&](int rank) {
     return __uint_as_float(args.Rank(rank)[args.layout.normalizers() + row]);
@@ -116,7 +116,7 @@ __device__ float MergeNormalizers(const MergeArgs& args, int row) {
   return static_cast<float>(maximum + log(sum));
 }
 
-// Grid: a thread for each candidate of each rank.
+// Grid: one thread per candidate of each rank.
 __global__ void MergeKernel(const __grid_constant__ LaunchValues counts, MergeArgs args) {
   const Layout& layout = args.layout;
   const int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x;
@@ -135,7 +135,7 @@ __global__ void MergeKernel(const __grid_constant__ LaunchValues counts, MergeAr
   if (own_place >= size(rank)) return;
   const uint32_t bits = list(rank)[own_place];
   const float value = Comparable(bits);
-  // Ranks hold ascending columns, so the lower one wins ties.
+  // Ranks hold ascending columns, so the lower rank wins ties.
   int place = own_place;
   for (int other = 0; other < args.num_ranks; ++other) {
     if (other != rank) place += NumBefore(list(other), size(other), value, other < rank);

@@ -1,5 +1,5 @@
-// MergeCandidates (kernels/communicator.h) on the GPU of one rank: what travels, and what becomes
-// of it.
+// MergeCandidates (kernels/communicator.h) on one rank's GPU: packs the candidates that the rank
+// sends, and merges the received ones.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,12 @@
 
 namespace beamline::cuda {
 
-// received = the `bytes` that each rank sends, one rank behind the other; memory of the device.
-// False: after a fault.
+// received = the `bytes` of each rank, in rank order. Both pointers are device memory. Returns
+// false after a fault.
 using GatherBytes = absl::FunctionRef<bool(const void* sent, void* received, size_t bytes)>;
 
-// `gather` is called once. As TopCandidates it reads values of the host and cannot be recorded.
+// Calls `gather` once. Like TopCandidates it reads host values and cannot be captured in a CUDA
+// graph.
 void MergeCandidates(Device& device, const MergeCandidatesParams& params, int num_ranks,
                      GatherBytes gather);
 

@@ -35,7 +35,7 @@ class NcclCommunicator final : public Communicator {
   void Abort(const absl::Status& why) override { group_->Fail(why); }
 
  private:
-  // The one place that decides by which way a sum goes.
+  // The only place that decides how an all-reduce is computed.
   void DoAllReduceSum(const Tensor& x) override {
     if (!Begin()) return;
     PeerAllReduce* const peers = group_->peers(rank());
@@ -54,7 +54,7 @@ class NcclCommunicator final : public Communicator {
     if (!Begin()) return;
     const Columns columns = {whole.num_rows(), whole.dim(-1), size()};
     BEAMLINE_CHECK(part.dim(-1) == columns.Width(rank()));
-    // What travels is as wide of all ranks.
+    // All ranks send the same number of columns.
     const size_t bytes =
         static_cast<size_t>(columns.num_rows * columns.MostWidth()) * SizeOf(whole.dtype);
     const bool in_place = columns.are_even() && columns.num_rows == 1;
@@ -101,14 +101,15 @@ class NcclCommunicator final : public Communicator {
                           });
   }
 
-  // Whether a collective may be enqueued. A device that has failed would leave the others waiting.
+  // Whether a collective may be enqueued. A failed device fails the group, because the other ranks
+  // would wait for it.
   bool Begin() {
     device_.Use();
     device_.BeginOperator();
     return !group_->failed() && MayGoOn();
   }
   bool MayGoOn() {
-    // In a capture the fault is that of the recording, and the work is called again.
+    // A fault in a capture belongs to the capture; the work is called again.
     if (!device_.ok() && !device_.capturing()) group_->Fail(device_.status());
     return device_.ok();
   }
@@ -118,7 +119,7 @@ class NcclCommunicator final : public Communicator {
     group_->Call(rank(), what, enqueue);
   }
 
-  // received = what each rank sends, `bytes` of each. False: nothing is there.
+  // received = the `bytes` of each rank. False: after a fault, with nothing received.
   bool Gather(const void* sent, void* received, size_t bytes) {
     if (!MayGoOn()) return false;
     PeerAllReduce* const peers = group_->peers(rank());

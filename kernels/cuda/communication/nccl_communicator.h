@@ -1,4 +1,4 @@
-// Ranks with a GPU each, which come together by NCCL: threads of one process, or processes.
+// Communicators over NCCL, for ranks with a GPU each: threads of one process, or processes.
 #pragma once
 
 #include <chrono>
@@ -13,26 +13,30 @@
 
 namespace beamline::cuda {
 
-// One communicator for each device, rank by rank. Collectives go to the device's stream, in order
-// with its operators, and can be recorded (recorder.h) but for MergeCandidates, which reads values
-// of the host. Scratch memory is the device's, as an operator's.
-// A rank that waits for its GPU longer than `time_limit` in one call fails all of them. Errors as
-// NcclGroup::Create. For collectives, ranks whose GPUs have a link for it make short sums in each
-// other's memory (peer_all_reduce.h) and NCCL makes the others; all of them where the environment
-// variable BEAMLINE_PEER_SUMS is 0.
-// The devices are gone before the communicators, or hold no recordings.
+// One communicator per device, in rank order. Collectives go to the device's stream, in order with
+// its operators. They can be captured in CUDA graphs (recorder.h), except MergeCandidates, which
+// reads host values. Scratch memory comes from the device, as for an operator.
+//
+// If a rank waits for its GPU longer than `time_limit` in one call, all ranks fail. Errors as of
+// NcclGroup::Create. With RankTraffic::kCollectives, ranks whose GPUs have a suitable link compute
+// short all-reduces in each other's memory (peer_all_reduce.h), and NCCL computes the others. If
+// the environment variable BEAMLINE_PEER_SUMS is 0, NCCL computes all of them.
+//
+// REQUIRES: the devices are destroyed before the communicators, or hold no CUDA graphs.
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> MakeNcclCommunicators(
     std::span<Device* const> devices, RankTraffic traffic,
     std::chrono::nanoseconds time_limit = kRankTimeLimit);
 
-// The end of the rank on `device` among those of other processes that join by the place's name;
-// returns when all have. NCCL makes every sum, since what peers of another process hold may go at
-// any time; what they reach of this rank stays until the communicator goes. UNAVAILABLE where the
-// others do not come within `time_limit`; else errors as above.
+// The communicator of the rank on `device`. The ranks of other processes join with the same
+// place.name. Returns when all have joined. NCCL computes every all-reduce, because memory of
+// another process may disappear at any time. Memory of this rank that others access stays valid
+// until the communicator is destroyed. UNAVAILABLE if the others do not join within `time_limit`;
+// other errors as above.
 absl::StatusOr<std::unique_ptr<Communicator>> JoinNcclRanks(
     Device& device, const NcclPlace& place, RankTraffic traffic,
     std::chrono::nanoseconds time_limit = kRankTimeLimit);
-// A name for one such group.
+// A new name for one such group. Errors as of OpenNccl; UNAVAILABLE if NCCL finds no network
+// address.
 absl::StatusOr<NcclName> NameNcclRanks();
 
 }  // namespace beamline::cuda

@@ -18,10 +18,11 @@ namespace beamline::cuda {
 namespace {
 
 constexpr std::chrono::milliseconds kMostBetweenLooks{100};
-constexpr int kFewestLooks = 10;  // in the time limit
-// How long an abort lets a thread come out of a call of NCCL's, in which it waits for the GPU.
+constexpr int kFewestLooks = 10;  // per time limit
+// How long an abort waits for a thread to return from an NCCL call that waits for the GPU.
 constexpr std::chrono::seconds kTimeToLeave{10};
-// Who waits on the host is found first, and told how many others did not come.
+// A wait in a kernel lasts this many time limits. So the watcher finds a rank that waits on the
+// host first, and reports how many ranks did not come.
 constexpr int kPeerTimeLimits = 2;
 
 constexpr char kPeerSumsVariable[] = "BEAMLINE_PEER_SUMS";
@@ -116,8 +117,8 @@ absl::Status NcclGroup::Connect() {
   return absl::OkStatus();
 }
 
-// NCCL waits for a rank that does not come for as long as its sockets do, and nothing ends that: a
-// thread of its own waits.
+// NCCL waits for a missing rank as long as its sockets do, and nothing ends that wait. So a
+// separate thread waits.
 absl::Status NcclGroup::ConnectRank(const NcclName& name) {
   struct Attempt {
     std::mutex mutex;
@@ -160,11 +161,11 @@ absl::Status NcclGroup::ConnectRank(const NcclName& name) {
   return absl::OkStatus();
 }
 
-// An abort ends the kernels of this rank and then frees memory that those of other processes still
-// read and write until they are aborted too: they would meet an illegal address, which is the end
-// of their GPU's context. NCCL frees nothing while a recording has kernels of the communicator, so
-// there is one, which is never replayed. Where it cannot be made there is none: models work all the
-// same.
+// An abort ends this rank's kernels and then frees memory. Kernels of other processes still read
+// and write that memory until they are aborted too. They would access an illegal address, which
+// destroys their GPU's context. NCCL frees nothing while a CUDA graph has kernels of the
+// communicator. So this captures a graph that is never replayed. If the capture fails there is no
+// such graph, and models work all the same.
 void NcclGroup::HoldMemory(Device& device) {
   device.Use();
   device.BeginOperator();
@@ -179,7 +180,7 @@ void NcclGroup::HoldMemory(Device& device) {
       cudaGraphDestroy(std::exchange(member.hold, nullptr));
     }
   }
-  cudaGetLastError();  // a refusal is no fault
+  cudaGetLastError();  // a failed capture is not a fault
 }
 
 absl::Status NcclGroup::ConnectPeers(std::span<Device* const> devices) {
@@ -191,8 +192,8 @@ absl::Status NcclGroup::ConnectPeers(std::span<Device* const> devices) {
   return absl::OkStatus();
 }
 
-// NCCL connects a sender with a receiver at their first message, which waits on the host for both,
-// and takes memory of the driver's. So every rank sends a byte to the next one now.
+// NCCL connects a sender and a receiver at their first message. That waits on the host for both
+// ranks, and takes driver memory. So every rank sends a byte to the next one now.
 absl::Status NcclGroup::ConnectNeighbours(std::span<Device* const> devices) {
   std::vector<char*> bytes;
   for (Device* const device : devices) {
@@ -234,7 +235,7 @@ NcclGroup::~NcclGroup() {
     stopping_ = true;
   }
   changed_.notify_all();
-  // An abort under way waits for these.
+  // A running abort waits until these are destroyed.
   for (const auto& member : members_) {
     if (member->hold != nullptr) cudaGraphDestroy(member->hold);
   }
@@ -263,7 +264,7 @@ absl::Status NcclGroup::fault() const {
     std::lock_guard lock(mutex_);
     if (!fault_.ok()) return fault_;
   }
-  // What kernels found is known before the watch has looked.
+  // Kernels may have reported a fault that the watcher has not seen yet.
   const auto& peers = members_.front()->peers;
   return peers == nullptr ? absl::OkStatus() : peers->status();
 }
@@ -314,11 +315,11 @@ void NcclGroup::LookAtPeers() {
   if (const absl::Status status = peers->status(); !status.ok()) Fail(status);
 }
 
-// Looks are counted instead of time: of a process that was stopped none has passed.
+// Counts looks instead of time, because no look passes while the process is stopped.
 void NcclGroup::LookForWaits() {
   const int64_t most_looks = time_limit_ / between_looks_;
   bool over = false;
-  int num_waiting = size() - static_cast<int>(members_.size());  // others' are not seen
+  int num_waiting = size() - static_cast<int>(members_.size());  // waits of others are not visible
   for (const auto& member : members_) {
     const uint64_t num_changes = member->waits->num_changes();
     const bool waits = member->waits->is_set() && num_changes == member->num_changes;
@@ -344,7 +345,7 @@ void NcclGroup::AbortAll() {
       comms.push_back(comm);
     }
   }
-  // Of all of them the kernels end at once; the last one returns when no recording is left.
+  // The kernels of all communicators end at once. The last call returns when no CUDA graph is left.
   for (const NcclComm comm : comms) nccl_.comm_abort(comm);
 }
 

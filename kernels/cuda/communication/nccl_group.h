@@ -1,5 +1,5 @@
-// NCCL's communicators of the ranks of one model, their ends of sums in each other's memory, and
-// who watches over them.
+// The NCCL communicators and the peer-memory all-reduces of the ranks of one model, and the thread
+// that watches them.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -23,29 +23,30 @@
 
 namespace beamline::cuda {
 
-// A process's rank among those of others.
+// The rank of a process among all processes.
 struct NcclPlace {
   int rank = 0;
   int size = 0;
   NcclName name;
 };
 
-// The ranks of this process, all of a group's or one. The first fault is everyone's and stays. A
-// thread watches: for errors that NCCL met on its own, and for ranks that wait for the GPU without
-// an end. After a fault it aborts the communicators, whose kernels then end wherever they are.
+// The ranks of this process: all ranks of a group, or one. The first fault is the fault of all
+// ranks and is sticky. A watcher thread looks for NCCL's asynchronous errors, and for ranks that
+// wait for the GPU without an end. After a fault it aborts the communicators, whose kernels then
+// end wherever they are.
 class NcclGroup {
  public:
-  // A communicator for each device, in their order. UNAVAILABLE and FAILED_PRECONDITION as
-  // OpenNccl; FAILED_PRECONDITION when two of the GPUs are one, or cannot reach each other's
-  // memory; RESOURCE_EXHAUSTED as PeerAllReduce::Create. The devices may go before the group, and
-  // must, if they hold recordings: NCCL keeps a communicator as long as there is one of its
-  // kernels.
+  // One communicator per device, in their order. UNAVAILABLE and FAILED_PRECONDITION as of
+  // OpenNccl. FAILED_PRECONDITION if two devices are the same GPU, or if the GPUs cannot access
+  // each other's memory. RESOURCE_EXHAUSTED as of PeerAllReduce::Create. The devices may be
+  // destroyed before the group. They must be if they hold CUDA graphs: NCCL keeps a communicator as
+  // long as a graph has one of its kernels.
   static absl::StatusOr<std::shared_ptr<NcclGroup>> Create(std::span<Device* const> devices,
                                                            RankTraffic traffic,
                                                            std::chrono::nanoseconds time_limit);
-  // A communicator for the one rank of this process. Waits until every rank has called, at most
-  // `time_limit`; where it is not made by then, a thread that waits for it is left behind. What the
-  // other ranks reach of it stays until the group goes, after an abort too.
+  // A communicator for the only rank of this process. Waits until every rank has called, at most
+  // `time_limit`. After a timeout, a detached thread keeps waiting for NCCL. Memory of this rank
+  // that other ranks access stays valid until the group is destroyed, even after an abort.
   static absl::StatusOr<std::shared_ptr<NcclGroup>> Join(Device& device, const NcclPlace& place,
                                                          RankTraffic traffic,
                                                          std::chrono::nanoseconds time_limit);
@@ -55,11 +56,11 @@ class NcclGroup {
 
   int size() const { return size_; }
   const NcclLibrary& nccl() const { return nccl_; }
-  // Null: NCCL makes every sum. For the thread of the rank, not after a fault.
+  // Null: NCCL computes every all-reduce. Called on the rank's thread, not after a fault.
   PeerAllReduce* peers(int rank) { return MemberOf(rank).peers.get(); }
 
-  // Calls `enqueue`, which returns NCCL's result, with the rank's communicator; not after a fault.
-  // By the thread of the rank. `what` names the call.
+  // Calls `enqueue` with the rank's communicator, but not after a fault. `enqueue` returns NCCL's
+  // result. Called on the rank's thread. `what` names the call.
   void Call(int rank, const char* what, absl::FunctionRef<int(NcclComm)> enqueue);
 
   // Thread-safe.
@@ -73,12 +74,12 @@ class NcclGroup {
     int device = 0;
     std::shared_ptr<const WaitMark> waits;
     std::timed_mutex calling;    // guards comm
-    NcclComm comm = nullptr;     // null once it is being aborted
-    cudaGraph_t hold = nullptr;  // as long as it is there, the communicator's memory is
+    NcclComm comm = nullptr;     // null during and after an abort
+    cudaGraph_t hold = nullptr;  // keeps the communicator's memory while it exists
     std::unique_ptr<PeerAllReduce> peers;
-    // Of the watch.
+    // State of the watcher.
     uint64_t num_changes = 0;
-    int64_t num_looks = 0;  // since num_changes is what it is, while the rank waits
+    int64_t num_looks = 0;  // looks since num_changes last changed, while the rank waits
   };
 
   NcclGroup(const NcclLibrary& nccl, std::span<Device* const> devices, int first_rank, int size,
@@ -102,7 +103,7 @@ class NcclGroup {
   const int size_;                                // of all processes
   std::vector<std::unique_ptr<Member>> members_;  // of each rank of this process
   std::atomic<bool> failed_ = false;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the following members
   std::condition_variable changed_;
   absl::Status fault_;
   bool stopping_ = false;

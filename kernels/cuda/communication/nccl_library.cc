@@ -18,14 +18,15 @@ namespace {
 constexpr char kFileVariable[] = "BEAMLINE_NCCL_LIBRARY";
 constexpr char kFile[] = "libnccl.so.2";
 
-// NCCL reads these when it is used first. What the environment says already stands.
+// NCCL reads these variables at its first use. Variables that are already set are kept.
 constexpr std::array<std::pair<const char*, const char*>, 5> kSettings = {{
     {"NCCL_NVLS_ENABLE", "0"},        // no multicast
-    {"NCCL_CUMEM_ENABLE", "0"},       // buffers from cudaMalloc,
-    {"NCCL_CUMEM_HOST_ENABLE", "0"},  // and from the host's own
-    // Ranks are connected when communicators are made: no collective's call waits for another's.
+    {"NCCL_CUMEM_ENABLE", "0"},       // device buffers from cudaMalloc
+    {"NCCL_CUMEM_HOST_ENABLE", "0"},  // host buffers from the system
+    // Communicators connect their ranks when they are made, so no collective waits for another
+    // rank's call.
     {"NCCL_RUNTIME_CONNECT", "0"},
-    // A rank may record what another one runs unrecorded.
+    // One rank may capture a collective while another rank runs it without a CUDA graph.
     {"NCCL_GRAPH_REGISTER", "0"},
 }};
 
@@ -36,7 +37,7 @@ void SetDefaults() {
   });
 }
 
-// The folder of the file that this code is in.
+// The folder of the shared library that contains this code.
 std::filesystem::path OwnFolder() {
   Dl_info info = {};
   if (dladdr(reinterpret_cast<const void*>(&SetDefaults), &info) == 0) return {};
@@ -101,7 +102,7 @@ absl::StatusOr<NcclLibrary> OpenNccl() {
 absl::StatusOr<NcclLibrary> OpenNccl(std::span<const std::string> files) {
   SetDefaults();
   for (const std::string& file : files) {
-    // Never closed: recordings and threads of NCCL's may outlive their communicators.
+    // Never closed: CUDA graphs and NCCL's threads may outlive their communicators.
     if (void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL); handle != nullptr) {
       return Resolve(handle, file);
     }

@@ -1,6 +1,6 @@
-// NCCL, opened at run time: no build needs its files, and a machine without it computes each model
-// on one GPU. Declared here is what Beamline calls, by NCCL's documented interface (nccl.h, 2.10
-// and newer), whose enums are ints.
+// NCCL, opened at run time. No build needs its files, and a machine without it computes each model
+// on one GPU. Declares what Beamline calls, by NCCL's documented interface (nccl.h, 2.10 and
+// newer), whose enums are ints here.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ inline constexpr int kNcclBFloat16 = 9;
 // Of ncclRedOp_t.
 inline constexpr int kNcclSum = 0;
 
-// The oldest version that has all of these, as ncclGetVersion counts: 2.10.
+// The oldest version with all of these functions, as ncclGetVersion counts: 2.10.
 inline constexpr int kOldestNccl = 21000;
 
 // ncclUniqueId.
@@ -60,13 +60,13 @@ struct NcclLibrary {
   std::string version;  // "2.28.3"
 };
 
-// Opens the file that the environment variable BEAMLINE_NCCL_LIBRARY names; without it
-// libnccl.so.2 where the system's loader finds it (LD_LIBRARY_PATH, its cache), else beside this
-// code's own file (libbeamline_cuda.so). It stays open. UNAVAILABLE when there is none, and
-// FAILED_PRECONDITION when it is something else or too old, both with what was looked for.
+// Opens the file in the environment variable BEAMLINE_NCCL_LIBRARY. If it is not set, opens
+// libnccl.so.2 where the system's loader finds it (LD_LIBRARY_PATH, its cache), else in the folder
+// of this library (libbeamline_cuda.so). The file stays open. UNAVAILABLE if no file opens;
+// FAILED_PRECONDITION if it is not NCCL or too old. Both errors name the files tried.
 absl::StatusOr<NcclLibrary> OpenNccl();
 
-// The first of these that is there, as dlopen takes them.
+// Opens the first of these files that dlopen can open. Errors as above.
 absl::StatusOr<NcclLibrary> OpenNccl(std::span<const std::string> files);
 
 }  // namespace beamline::cuda

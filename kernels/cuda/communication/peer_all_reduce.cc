@@ -16,11 +16,12 @@
 namespace beamline::cuda {
 namespace {
 
-// Numbers of every type that are not numbers, and of no call: what is read before it is sent shows.
+// Initial content of the staging memory: NaN in every type, and the number of no call. So data that
+// is read before it is sent is noticed.
 constexpr int kPoison = 0xff;
 
 absl::Status CudaError(int gpu, const char* what, cudaError_t error) {
-  cudaGetLastError();  // what was asked for here is no fault of the launches that follow
+  cudaGetLastError();  // clears the error, which later launches must not report
   const std::string message = fmt::format("GPU {}: {}: {} ({})", gpu, what,
                                           cudaGetErrorString(error), cudaGetErrorName(error));
   if (error == cudaErrorMemoryAllocation) return absl::ResourceExhaustedError(message);
@@ -49,7 +50,7 @@ absl::Status ReachMemory(Device& from, const Device& to) {
   return CudaError(from.index(), fmt::format("peer access to GPU {}", to.index()).c_str(), error);
 }
 
-// Sets memory of a GPU and waits for that, leaving the calling thread's GPU as it is.
+// Sets memory of a GPU and waits for that. Keeps the calling thread's current GPU.
 cudaError_t SetMemory(int gpu, void* memory, int value, size_t size) {
   int before = 0;
   cudaError_t error = cudaGetDevice(&before);
@@ -59,14 +60,14 @@ cudaError_t SetMemory(int gpu, void* memory, int value, size_t size) {
   if (error == cudaSuccess) error = cudaMemsetAsync(memory, value, size, stream);
   if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
   if (stream != nullptr) cudaStreamDestroy(stream);
-  if (error != cudaSuccess) cudaGetLastError();  // no fault of the launches that follow
+  if (error != cudaSuccess) cudaGetLastError();  // later launches must not report it
   const cudaError_t left = cudaSetDevice(before);
   return error == cudaSuccess ? left : error;
 }
 
-// The ranks of all groups of the process, by GPU: those that have company are told
-// (PeerState::shares_gpu). A kernel that began before it was told ends by itself, since nobody of
-// the group that is being made sums yet.
+// All ranks of all groups of the process, by GPU. Sets PeerState::shares_gpu of the ranks that
+// share their GPU with another rank. A kernel that started before this ends by itself, because the
+// ranks of the group under construction do not sum yet.
 class RanksOfGpus {
  public:
   static RanksOfGpus& Get() {
@@ -74,7 +75,7 @@ class RanksOfGpus {
     return *ranks;
   }
 
-  // `state`: of a rank, in memory of that GPU. Fails as CUDA does.
+  // `state`: of a rank, in memory of that GPU. Returns CUDA's error.
   cudaError_t Add(int gpu, PeerState* state) {
     std::lock_guard lock(mutex_);
     ranks_.push_back({gpu, state, false});
@@ -86,7 +87,7 @@ class RanksOfGpus {
     if (rank == ranks_.end()) return;
     const int gpu = rank->gpu;
     ranks_.erase(rank);
-    TellAll(gpu);  // a GPU that fails needs no more telling
+    TellAll(gpu);  // a failed GPU needs no update
   }
 
  private:
@@ -117,7 +118,7 @@ class RanksOfGpus {
 class PeerGroup {
  public:
   PeerGroup() = default;
-  // Every rank's kernels are done: each device has waited for its own.
+  // The kernels of all ranks are done, because each device has waited for its own.
   ~PeerGroup() {
     for (PeerState* state : states_) RanksOfGpus::Get().Remove(state);
     if (stop_ != nullptr) cudaFreeHost(stop_);
@@ -146,14 +147,14 @@ class PeerGroup {
                          error);
       }
       memory_.push_back(static_cast<char*>(memory));
-      // State and flags. On the device's own stream: another one of its GPU may be recorded just
-      // now.
+      // The state and the flags. On the device's own stream, because another stream of its GPU may
+      // be capturing now.
       error = cudaMemsetAsync(memory, 0, layout.packets, device->stream());
       if (error == cudaSuccess) {
         error = cudaMemsetAsync(memory_.back() + layout.packets, kPoison,
                                 layout.num_bytes - layout.packets, device->stream());
       }
-      // No peer may write before.
+      // Peers may write only after this.
       if (error == cudaSuccess) error = cudaStreamSynchronize(device->stream());
       if (error == cudaSuccess) {
         states_.push_back(reinterpret_cast<PeerState*>(memory_.back() + layout.state));
@@ -165,14 +166,14 @@ class PeerGroup {
   }
 
   char* memory(int rank) const { return memory_[rank]; }
-  // In pinned memory; kernels write it too, without the host's atomic operations, so that of two
-  // faults at the same time either may stay.
+  // In pinned memory. Kernels write it too, without the host's atomic operations. So of two
+  // simultaneous faults, either one may stay.
   std::atomic<uint64_t>& stop() const { return *stop_; }
 
  private:
   static_assert(std::atomic<uint64_t>::is_always_lock_free);
   std::vector<char*> memory_;
-  std::vector<PeerState*> states_;  // there
+  std::vector<PeerState*> states_;  // in memory_
   std::atomic<uint64_t>* stop_ = nullptr;
 };
 

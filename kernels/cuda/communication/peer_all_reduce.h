@@ -1,4 +1,4 @@
-// Sums over the GPUs of one host whose ranks are threads of one process, in kernels that read and
+// All-reduce over the GPUs of one host, for ranks that are threads of one process. Kernels read and
 // write each other's staging memory (docs/decisions/0024-peer-all-reduce.md).
 #pragma once
 
@@ -19,39 +19,44 @@
 namespace beamline::cuda {
 
 struct PeerOptions {
-  // A rank that does not come to a sum within this time after another one began to wait has failed.
+  // A rank has failed if it does not come to an all-reduce within this time after another rank
+  // began to wait.
   std::chrono::nanoseconds time_limit = std::chrono::seconds(60);
-  // Of a kernel. All that run on a GPU at a time, those of several groups too, must have room
-  // there together, because they wait for each other; these leave three quarters of an H200.
+  // Limit of the blocks of a kernel. All kernels that run on a GPU at a time, of all groups, must
+  // fit on it together, because they wait for each other. The default leaves three quarters of an
+  // H200.
   int most_blocks = kMostPeerBlocks;
 };
 
-// What the ranks of a group share. Lives as long as the longest-lived of them.
+// State shared by the ranks of a group. Lives as long as the last of them.
 class PeerGroup;
 
-// One rank's end. Every rank makes the same calls in the same order, with arguments of the same
-// shapes and types. A call goes to the stream of the rank's device and returns before it is done;
-// it may be recorded (recorder.h) and replayed in any order of recordings that all ranks share,
-// mixed with calls that are not. One thread calls at a time, but for status and Abort.
+// One rank's part of the group. Every rank makes the same calls in the same order, with arguments
+// of the same shapes and types. A call goes to the stream of the rank's device and returns before
+// it is done. Calls may be captured in CUDA graphs (recorder.h). Graphs may be replayed in any
+// order that all ranks share, mixed with calls outside of graphs. One thread calls at a time,
+// except status and Abort.
 //
-// Additions are in float32 and in the order of the ranks, rounded once: all ranks get the same
+// Additions are in float32, in the order of the ranks, and rounded once. So all ranks get the same
 // bits.
 //
-// A fault is sticky and all ranks': after it, what a call should have written is undefined, and no
-// kernel waits. As kernels/communicator.h has it, nobody needs to look before the end of a step.
-// Peers reach into staging memory alone, which outlives every rank's kernels, so that x may be
-// freed as soon as its own stream is done with it, whatever became of the others.
+// A fault is sticky and the fault of all ranks. After it the outputs of calls are undefined, and no
+// kernel waits. As in kernels/communicator.h, status() need not be read before the end of a step.
+// Peers access only staging memory, which outlives the kernels of all ranks. So x may be freed as
+// soon as its own stream is done with it, whatever the other ranks do.
 class PeerAllReduce {
  public:
-  // Whether so many ranks can sum in each other's memory, on GPUs that have a link for it: one that
-  // has atomic operations of its own, as NVLink, since a packet of 16 bytes must arrive whole.
+  // Whether these ranks can sum in each other's memory. Their GPUs need a link with native atomic
+  // operations, like NVLink, because a packet of 16 bytes must arrive as a whole.
   static bool Suits(std::span<Device* const> devices);
-  // An end for each of `devices`, in their order. They are gone before the last of the ends, or
-  // have nothing of theirs under way when it goes; a recording may outlive the ends if it is not
-  // replayed. Devices of one GPU have room there together. INVALID_ARGUMENT for fewer than
-  // kLeastPeerRanks or more than kMostPeerRanks; FAILED_PRECONDITION naming the two GPUs of which
-  // one does not reach the other's memory; RESOURCE_EXHAUSTED without memory for staging. The
-  // calling thread is the only one that uses the devices meanwhile.
+  // One PeerAllReduce per device, in their order. REQUIRES: the devices are destroyed before the
+  // last PeerAllReduce, or have none of its work in flight when it is destroyed. A CUDA graph may
+  // outlive them if it is not replayed. Kernels of devices on the same GPU fit on it together
+  // (PeerOptions::most_blocks). No other thread uses the devices during this call.
+  //
+  // INVALID_ARGUMENT for fewer than kLeastPeerRanks or more than kMostPeerRanks devices.
+  // FAILED_PRECONDITION, with the names of two GPUs, if one cannot access the other's memory.
+  // RESOURCE_EXHAUSTED without memory for staging.
   static absl::StatusOr<std::vector<std::unique_ptr<PeerAllReduce>>> Create(
       std::span<Device* const> devices, const PeerOptions& options = {});
   PeerAllReduce(const PeerAllReduce&) = delete;
@@ -60,22 +65,22 @@ class PeerAllReduce {
   int rank() const { return args_.rank; }
   int size() const { return args_.size; }
 
-  // Whether a sum of so many elements is faster here than in NCCL. float32, float16, bfloat16.
+  // Whether a sum of `num_elements` elements is faster here than in NCCL. Accepts float32, float16
+  // and bfloat16.
   bool Takes(DType dtype, int64_t num_elements) const;
   // x = the sum of every rank's x. Rows follow each other without gaps. Any size, and any alignment
-  // that the type allows; with no elements it does nothing. Faults of a launch are the device's.
+  // that the type allows; does nothing without elements. The device records launch faults.
   void Sum(const Tensor& x);
-  // The same by a given algorithm. REQUIRES: FitsOneShot where that is kOneShot.
+  // The same with a given algorithm. REQUIRES: FitsOneShot for kOneShot.
   void Sum(const Tensor& x, PeerAlgorithm algorithm);
 
-  // Whether parts of so many bytes are gathered here, as short sums are: whole vectors that lie as
-  // such. All ranks' memory is aligned alike.
+  // Whether Gather takes parts of `num_bytes` each: sizes as of short sums, in whole and aligned
+  // vectors. The memory of all ranks is aligned alike.
   bool TakesGather(const void* part, const void* whole, size_t num_bytes) const;
-  // whole = the parts of all ranks, of so many bytes each, in the order of the ranks. REQUIRES:
-  // TakesGather.
+  // whole = the parts of all ranks, `num_bytes` each, in rank order. REQUIRES: TakesGather.
   void Gather(const void* part, void* whole, size_t num_bytes);
 
-  // OK, or UNAVAILABLE with a fault that kernels raised, or Abort. Does not wait for the stream.
+  // OK, or UNAVAILABLE after a fault in a kernel or after Abort. Does not wait for the stream.
   // Thread-safe.
   absl::Status status() const;
   // Ends all waits of all ranks. Thread-safe.

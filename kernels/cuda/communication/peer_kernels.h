@@ -1,4 +1,4 @@
-// The kernels behind PeerAllReduce, launched on the device's stream; faults are the device's.
+// The kernels of PeerAllReduce, launched on the device's stream. The device records faults.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 
 namespace beamline::cuda {
 
-// What a rank's kernels know of the group: the same in every call, so that recordings can keep it.
+// What a rank's kernels know of the group. It is the same in every call, so CUDA graphs can keep
+// it.
 struct PeerGroupArgs {
   char* memory[kMostPeerRanks];  // staging memory of each rank, PeerLayout
   uint64_t* stop;                // pinned host memory: not kGoOn once there is a fault
@@ -22,32 +23,32 @@ struct PeerGroupArgs {
 // Values of *stop.
 inline constexpr uint64_t kGoOn = 0;
 inline constexpr uint64_t kAborted = 1;
-// `rank` waited for `missing` in vain.
+// `rank` waited for `missing` until the time limit.
 constexpr uint64_t TimedOut(int rank, int missing) {
   return 2 | static_cast<uint64_t>(rank) << 8 | static_cast<uint64_t>(missing) << 16;
 }
 constexpr int WaitingRank(uint64_t stop) { return static_cast<int>(stop >> 8 & 0xff); }
 constexpr int MissingRank(uint64_t stop) { return static_cast<int>(stop >> 16 & 0xff); }
 
-// What a rank remembers from call to call, in its staging memory, where a recording looks it up in
-// each replay. Kernels alone change it, but for shares_gpu, which is the host's.
+// State of a rank between calls, in its staging memory, so that each replay of a CUDA graph reads
+// it there. Only kernels change it, except shares_gpu, which the host sets.
 struct PeerState {
   uint64_t num_calls;
   uint64_t failed;
-  uint64_t last_look_ns;      // at the stop word, by whichever thread
-  uint32_t num_begun_blocks;  // of the call under way
-  uint32_t shares_gpu;        // not 0: with another rank, of this group or of another one
+  uint64_t last_look_ns;      // last read of the stop word, by any thread
+  uint32_t num_begun_blocks;  // of the current call
+  uint32_t shares_gpu;        // not 0: another rank, of any group, uses the GPU
 };
 
-// Loads the kernels for so many ranks to the device's GPU. At the first launch it might wait for a
-// kernel that waits for another rank.
+// Loads the kernels for `num_ranks` ranks on the device's GPU. Loading them at the first launch
+// might wait for a kernel that waits for another rank.
 void LoadOneShot(Device& device, int num_ranks);
 void LoadTwoShot(Device& device, int num_ranks);
 
-// x = sum over the ranks of x, in place; plan.num_vecs vectors have x's elements.
+// x = the sum over the ranks of x, in place. plan.num_vecs vectors have x's elements.
 void LaunchOneShot(Device& device, const PeerGroupArgs& group, const PeerPlan& plan,
                    const Tensor& x);
-// whole = the parts of all ranks behind each other, each of plan.num_vecs whole vectors.
+// whole = the parts of all ranks, one after the other. Each part is plan.num_vecs whole vectors.
 void LaunchGather(Device& device, const PeerGroupArgs& group, const PeerPlan& plan,
                   const void* part, void* whole);
 void LaunchTwoShot(Device& device, const PeerGroupArgs& group, const PeerPlan& plan,

@@ -1,5 +1,5 @@
-// How kernels of several GPUs exchange data through memory that all of them reach: packets that
-// bring their own flag, flags behind data, waits that end.
+// Exchange of data between kernels of several GPUs, through memory that all of them access: packets
+// that contain their own flag, flags after data, and waits that end.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace beamline::cuda {
 
-// Elements of x travel as the 16 bytes that they are in memory.
+// Elements of x are sent as 16-byte vectors, with the bits that they have in memory.
 struct alignas(16) PeerVec {
   uint64_t low, high;
 };
@@ -27,10 +27,9 @@ __device__ void UnpackVec(PeerVec bits, T (&values)[kVecSize<T>]) {
   memcpy(values, &bits, sizeof(bits));
 }
 
-// Half a vector with the number of the call: one access of 16 bytes, which arrives whole, so that
-// who sees the number has the data and nobody needs a fence. A packet's number only grows, and
-// there are more 64-bit numbers than calls, so what an earlier call left is never taken for this
-// one's.
+// Half a vector with the number of the call. It is one 16-byte access, which arrives as a whole. So
+// a reader that sees the number has the data, without a fence. The number of a packet only grows,
+// and there are more 64-bit numbers than calls. So an old packet never matches the current call.
 struct alignas(16) PeerPacket {
   uint64_t data, call;
 };
@@ -54,8 +53,8 @@ __device__ inline PeerPacket LookAtPacket(const PeerPacket* from) {
   return packet;
 }
 
-// What this thread wrote, and what others of its block wrote before a barrier, is there for whoever
-// sees the flag's value with an acquiring look.
+// A thread that reads the flag's value with LookAtFlag also sees what this thread wrote before, and
+// what other threads of its block wrote before a barrier.
 __device__ inline void RaiseFlag(uint64_t* flag, uint64_t value) {
   asm volatile("st.release.sys.global.u64 [%0], %1;\n" ::"l"(flag), "l"(value) : "memory");
 }
@@ -65,7 +64,7 @@ __device__ inline uint64_t LookAtFlag(const uint64_t* flag) {
   return value;
 }
 
-// The word in host memory through which a fault becomes everyone's.
+// The word in host memory that makes a fault known to all ranks.
 __device__ inline uint64_t LookAtStop(const uint64_t* stop) {
   uint64_t value;
   asm volatile("ld.relaxed.sys.global.u64 %0, [%1];\n" : "=l"(value) : "l"(stop) : "memory");
@@ -85,10 +84,10 @@ __device__ inline PeerState* StateOf(const PeerGroupArgs& group) {
   return reinterpret_cast<PeerState*>(group.memory[group.rank] + group.layout.state);
 }
 
-// What a kernel begins with, as WaitForEarlierKernels (launch.cuh), which the kernel behind it then
-// follows at once: while the sum waits for the others that one fetches its weights. It may fill the
-// GPU so, and were another rank's sum to come to this GPU, for which others wait in the same way,
-// nobody would go on: there it comes behind the sum.
+// WaitForEarlierKernels (launch.cuh) for these kernels. The next kernel then starts at once, and
+// fetches its weights while this one waits for other ranks. It may fill the GPU. If another rank of
+// this GPU then had to sum, and others waited for it in the same way, no rank would make progress.
+// So on a shared GPU the next kernel starts after this one.
 __device__ inline void WaitForEarlierKernelsOfRank(const PeerGroupArgs& group) {
 #if __CUDA_ARCH__ >= 900
   const volatile uint32_t& shares_gpu = StateOf(group)->shares_gpu;
@@ -98,20 +97,20 @@ __device__ inline void WaitForEarlierKernelsOfRank(const PeerGroupArgs& group) {
 #endif
 }
 
-// A thread's wait for another rank. It ends when somebody raised the stop word, and after the time
-// limit, when it raises the word itself.
+// A thread's wait for another rank. It ends if the stop word is set. After the time limit it sets
+// the word itself, and ends.
 //
-// The word is across the PCIe bus. Were each warp to look at it, a kernel that once waits for long
-// would be late by hundreds of microseconds, and so make the other ranks look, and be late in turn:
-// sums of 256 KiB took 350 us instead of 4, for as long as they followed each other. So one thread
-// of all that wait on a GPU looks, every kLookNanoseconds, and tells the others through the rank's
-// own memory.
+// The word is across the PCIe bus. If each warp read it, a kernel with one long wait would be late
+// by hundreds of microseconds. That would make the other ranks read it, and be late in turn: sums
+// of 256 KiB took 350 us instead of 4, for as long as they followed each other. So one of the
+// threads that wait on a GPU reads it, every kLookNanoseconds, and tells the others through the
+// rank's own memory.
 class PeerWait {
  public:
   __device__ explicit PeerWait(const PeerGroupArgs& group) : group_(group) {}
 
-  // After a look in vain at what comes from rank `missing`: whether to look again. False: this
-  // rank has failed, and its results are undefined from now on.
+  // Called after a look that found nothing from rank `missing`. Returns whether to look again.
+  // False: this rank has failed, and its results are undefined from now on.
   __device__ bool GoesOn(int missing) {
     if (++num_looks_ % kLooks != 0) return true;
     PeerState* const state = StateOf(group_);
@@ -130,14 +129,14 @@ class PeerWait {
   }
 
  private:
-  static constexpr uint32_t kLooks = 64;  // at what is waited for; some 40 us
+  static constexpr uint32_t kLooks = 64;  // at the awaited data; some 40 us
   static constexpr uint64_t kLookNanoseconds = 100000;
 
-  // Of threads that ask together one may.
+  // True for one of the threads that ask at the same time.
   __device__ bool MayLookAtStop(uint64_t now) const {
     auto* const last_look = reinterpret_cast<unsigned long long*>(&StateOf(group_)->last_look_ns);
     const uint64_t last = *const_cast<volatile unsigned long long*>(last_look);
-    // What another thread wrote meanwhile may be after `now`.
+    // Another thread may have written a time after `now`.
     if (static_cast<int64_t>(now - last) < static_cast<int64_t>(kLookNanoseconds)) return false;
     return atomicCAS(last_look, last, now) == last;
   }
@@ -147,11 +146,11 @@ class PeerWait {
   uint32_t num_looks_ = 0;
 };
 
-// What a kernel begins with: the number of its call, the same on all ranks, as all of them make the
-// same calls. Every block of every call begins one and, unless it failed, counts itself.
+// The number of a kernel's call. It is the same on all ranks, because all make the same calls.
+// Every block of every call constructs one and, unless it failed, calls CountBlock.
 class PeerCall {
  public:
-  // A barrier of the block.
+  // Has a barrier of the block.
   __device__ explicit PeerCall(const PeerGroupArgs& group) : group_(group) {
     __shared__ uint64_t number, failed;
     if (threadIdx.x == 0) {
@@ -165,12 +164,13 @@ class PeerCall {
   }
 
   __device__ uint64_t number() const { return number_; }
-  // A fault stays: nothing is sent or waited for any more.
+  // A fault is sticky: after it nothing is sent or waited for.
   __device__ bool failed() const { return failed_; }
 
-  // The last block to come here has seen all others read the number, and counts the call. It does
-  // not have to be the last one to end: the next kernel of the stream waits for all of this one. A
-  // block calls it after the constructor, in one thread, when it has sent what it can.
+  // When the last block calls this, all other blocks have read the number. So it counts the call.
+  // It need not be the last block to end: the next kernel of the stream waits for all blocks of
+  // this one. One thread of a block calls it after the constructor, when the block has sent what it
+  // can.
   __device__ void CountBlock() const {
     PeerState* const state = StateOf(group_);
     if (atomicAdd(&state->num_begun_blocks, 1) + 1 != gridDim.x) return;
@@ -184,12 +184,12 @@ class PeerCall {
   bool failed_;
 };
 
-// x as vectors: from memory that need not be aligned, and whose last vector need not be whole.
+// x as vectors. Its memory need not be aligned, and its last vector need not be whole.
 template <typename T>
 struct PeerArray {
   T* x;
   int64_t num_elements;
-  bool aligned;  // x, to 16 bytes
+  bool aligned;  // x is aligned to 16 bytes
 
   __device__ bool IsWhole(int64_t vec) const {
     return aligned && (vec + 1) * kVecSize<T> <= num_elements;
@@ -225,7 +225,7 @@ PeerArray<T> ArrayOf(const Tensor& x) {
   return {x.as<T>(), x.num_elements(), reinterpret_cast<uintptr_t>(x.data) % kPeerVecBytes == 0};
 }
 
-// The sum of one vector over the ranks, in their order: the same bits on whichever rank adds.
+// The sum of one vector over the ranks, in their order. So every rank computes the same bits.
 template <typename T>
 class PeerSum {
  public:
@@ -235,7 +235,7 @@ class PeerSum {
 #pragma unroll
     for (int j = 0; j < kVecSize<T>; ++j) {
       const float term = ToFloat(terms[j]);
-      sums_[j] = rank == 0 ? term : sums_[j] + term;  // a sum that begins at 0 would lose a -0
+      sums_[j] = rank == 0 ? term : sums_[j] + term;  // a sum that starts at 0 would lose a -0
     }
   }
   __device__ PeerVec Rounded() const {
@@ -249,15 +249,15 @@ class PeerSum {
   float sums_[kVecSize<T>];
 };
 
-// One-shot's exchange: rank r's vector v of a call lies in everyone's packets[call % 2][r][v], its
-// halves in two arrays so that a warp's packets are whole lines.
+// The exchange of one-shot. Vector v of rank r goes to packets[call % 2][r] of every other rank.
+// Its halves are in two arrays, so that a warp's packets are whole lines.
 //
-// Why two sets of packets are enough. Rank A sends call c + 2 when its kernel of call c + 1 has
-// ended, in which it saw packets or flags of call c + 1 from every other rank B, which B's kernel
-// of c + 1 sent, which began when B's kernel of call c had ended: B had read all packets of call c,
-// and a load that has given its value sees no later store. So A may write where those were. Every
-// call that launches a kernel at all receives something from each rank in each block, two-shot's
-// too.
+// Two sets of packets are enough. Rank A sends call c + 2 when its kernel of call c + 1 has ended.
+// In that kernel A saw packets or flags of call c + 1 from every other rank B. B sent them in its
+// kernel of call c + 1, which started when B's kernel of call c had ended. So B had read all
+// packets of call c, and a load that has returned its value sees no later store. So A may overwrite
+// these packets. Every call that launches a kernel receives something from each rank in each block,
+// in two-shot too.
 class PeerPackets {
  public:
   __device__ PeerPackets(const PeerGroupArgs& group, const PeerCall& call)
@@ -265,7 +265,7 @@ class PeerPackets {
         call_(call.number()),
         set_(static_cast<int64_t>(call.number() % 2) * group.size) {}
 
-  // To all others.
+  // To all other ranks.
   __device__ void Send(int64_t vec, PeerVec bits) const {
     for (int r = 0; r < group_.size; ++r) {
       if (r == group_.rank) continue;
@@ -275,7 +275,7 @@ class PeerPackets {
     }
   }
 
-  // Vector `vec` of rank `r`, another one. False: `wait` has ended.
+  // Receives vector `vec` of rank `r`, which is not this rank. False: `wait` has ended.
   __device__ bool Receive(int64_t vec, int r, PeerWait& wait, PeerVec& bits) const {
     const PeerPacket* const from = PacketsOf(group_.rank, r) + vec;
     PeerPacket low = LookAtPacket(from), high = LookAtPacket(from + group_.layout.packet_vecs);
@@ -289,7 +289,7 @@ class PeerPackets {
   }
 
   // Adds vector `vec` of all ranks to `sum`; `own` is this rank's. False: `wait` has ended.
-  // kMostRanks: at least group.size; registers for all packets, so that their loads overlap.
+  // kMostRanks: at least group.size. All packets have registers, so that their loads overlap.
   template <int kMostRanks, typename T>
   __device__ bool Receive(int64_t vec, PeerVec own, PeerWait& wait, PeerSum<T>& sum) const {
     PeerPacket low[kMostRanks], high[kMostRanks];
@@ -319,7 +319,7 @@ class PeerPackets {
   }
 
  private:
-  // In rank `to`'s memory, what rank `from` sends.
+  // The packets of rank `from` in the memory of rank `to`.
   __device__ PeerPacket* PacketsOf(int to, int from) const {
     return reinterpret_cast<PeerPacket*>(group_.memory[to] + group_.layout.packets) +
            (set_ + from) * 2 * group_.layout.packet_vecs;

@@ -1,5 +1,5 @@
-// Sums in which every rank sends its terms to all others and adds for itself, and parts that nobody
-// adds, which travel in the same way.
+// Sums in which every rank sends its terms to all others and adds for itself. Also the gathering of
+// parts, which are sent in the same way and not added.
 #include "kernels/cuda/communication/peer_kernels.h"
 #include "kernels/cuda/communication/peer_memory.cuh"
 
@@ -8,9 +8,10 @@ namespace {
 
 constexpr int kMostOneShotThreads = 256;
 
-// Grid: plan.blocks; block b has `vecs_per_block` vectors. A block depends on block b of the other
-// ranks and on no other, so blocks need not run at the same time. Bound by the link: twice the
-// bytes of x to every other rank; below some 100 KB by a store's way there and a load's from L2.
+// Grid: plan.blocks. Block b has `vecs_per_block` vectors. It depends on block b of the other ranks
+// and on no other block, so blocks need not run at the same time. Bound by the link: twice the
+// bytes of x to every other rank. Below some 100 KB bound by the latencies of a store to the other
+// GPU and of a load from L2.
 template <typename T, int kMostRanks>
 __global__ void __launch_bounds__(kMostOneShotThreads)
     OneShotKernel(const __grid_constant__ PeerGroupArgs group, PeerArray<T> x, int64_t num_vecs,
@@ -18,7 +19,7 @@ __global__ void __launch_bounds__(kMostOneShotThreads)
   WaitForEarlierKernelsOfRank(group);
   const int64_t first = blockIdx.x * vecs_per_block + threadIdx.x;
   const int64_t end = min(num_vecs, (blockIdx.x + 1) * vecs_per_block);
-  // On its way while the call's number is.
+  // Loaded while the number of the call is.
   PeerVec own = {};
   if (first < end) own = x.Load(first);
   const PeerCall call(group);
@@ -38,7 +39,7 @@ __global__ void __launch_bounds__(kMostOneShotThreads)
   }
 }
 
-// whole = the ranks' parts of num_vecs vectors behind each other. Grid and bound as above.
+// whole = the ranks' parts of num_vecs vectors, one after the other. Grid and bound as above.
 __global__ void __launch_bounds__(kMostOneShotThreads)
     GatherKernel(const __grid_constant__ PeerGroupArgs group, const PeerVec* part, PeerVec* whole,
                  int64_t num_vecs, int64_t vecs_per_block) {

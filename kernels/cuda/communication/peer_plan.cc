@@ -13,15 +13,16 @@ constexpr int kOneShotThreads = 256;
 constexpr int kTwoShotThreads = 512;
 constexpr int64_t kRegionAlignment = 256;
 
-// Sent by one rank in one call, so that many ranks send no more than two of them do.
+// Limit of what one rank sends in one call. It holds for any number of ranks, so a rank among many
+// sends no more than one of two.
 constexpr int64_t kOneShotSentVecs = (int64_t{1} << 20) / kPeerVecBytes;
 constexpr int64_t kTileVecs = (int64_t{64} << 10) / kPeerVecBytes;
 
-// Measured with two ranks. With more of them computed from the times of two: what one-shot sends
-// grows with the ranks, what two-shot sends hardly does.
+// Measured with two ranks. Values for more ranks are computed from these measurements: the bytes
+// sent by one-shot grow with the number of ranks, those of two-shot hardly do.
 constexpr int64_t kOneShotSentBytesOfTwo = int64_t{1} << 20;
 constexpr int64_t kOneShotSentBytes = int64_t{768} << 10;
-constexpr int64_t kMostBytesOfTwo = int64_t{64} << 20;  // the longest that was measured
+constexpr int64_t kMostBytesOfTwo = int64_t{64} << 20;  // the longest measured
 constexpr int64_t kMostBytes = int64_t{4} << 20;
 
 }  // namespace
@@ -60,12 +61,12 @@ PeerPlan PlanPeerSum(PeerAlgorithm algorithm, int num_ranks, int most_blocks, in
   PeerPlan plan;
   plan.algorithm = algorithm;
   plan.num_vecs = CeilDiv(num_bytes, kPeerVecBytes);
-  // A vector a thread, of each slice in two-shot, until all blocks are in use.
+  // One vector per thread (in two-shot one of each slice), until all blocks are in use.
   const int64_t vecs_per_thread = one_shot ? 1 : num_ranks;
   const int most_threads = one_shot ? kOneShotThreads : kTwoShotThreads;
   const int64_t wanted = CeilDiv(plan.num_vecs, vecs_per_thread * most_threads);
   const int64_t blocks = std::min<int64_t>(wanted, most_blocks);
-  // Whole warps, so that accesses stay whole lines.
+  // Whole warps, so that accesses are whole lines.
   plan.vecs_per_block = RoundUp(CeilDiv(plan.num_vecs, blocks), int64_t{kWarp});
   plan.blocks = static_cast<int>(CeilDiv(plan.num_vecs, plan.vecs_per_block));
   plan.threads = static_cast<int>(std::min<int64_t>(

@@ -1,4 +1,5 @@
-// Sums in which each rank adds one slice of the elements for all: reduce-scatter, then all-gather.
+// Sums in which each rank adds one slice of the elements for all ranks: reduce-scatter, then
+// all-gather.
 #include "kernels/cuda/communication/peer_kernels.h"
 #include "kernels/cuda/communication/peer_memory.cuh"
 
@@ -6,27 +7,27 @@ namespace beamline::cuda {
 namespace {
 
 constexpr int kMostTwoShotThreads = 512;
-constexpr int kUnroll = 4;     // vectors of a thread under way together
-constexpr int kTileBits = 20;  // of a flag's value count a block's tiles; the others, calls
+constexpr int kUnroll = 4;     // vectors of a thread in flight together
+constexpr int kTileBits = 20;  // of a flag's value count a block's tiles; the others count calls
 
-// A block's part of the staging memory of each rank, and its flags. Slices of terms are what others
-// send to the rank that adds them, slices of sums what that rank sends back.
+// A block's part of the staging memory of each rank, and its flags. Slices of terms go to the rank
+// that adds them; slices of sums come back from that rank.
 class PeerSlices {
  public:
   __device__ explicit PeerSlices(const PeerGroupArgs& group) : group_(group) {}
 
-  // In rank `to`'s memory, what rank `from` writes.
+  // In the memory of rank `to`, written by rank `from`.
   __device__ PeerVec* Terms(int to, int from) const { return Slice(group_.layout.terms, to, from); }
   __device__ PeerVec* Sums(int to, int from) const { return Slice(group_.layout.sums, to, from); }
 
   enum Kind { kTerms, kSums };
-  // Tells all others that what this block wrote to them is complete. A barrier.
+  // Tells all other ranks that this block's writes to them are complete. Has a barrier.
   __device__ void Tell(Kind kind, uint64_t value) const {
     __syncthreads();
     const int r = static_cast<int>(threadIdx.x);
     if (r < group_.size && r != group_.rank) RaiseFlag(Flag(kind, r, group_.rank), value);
   }
-  // Waits until all others have told so. A barrier. False: a wait has ended.
+  // Waits until all other ranks have told so. Has a barrier. False: a wait has ended.
   __device__ bool Await(Kind kind, uint64_t value) const {
     const int r = static_cast<int>(threadIdx.x);
     bool goes_on = true;
@@ -50,8 +51,8 @@ class PeerSlices {
   const PeerGroupArgs& group_;
 };
 
-// Calls move(i, value) for value = get(i), i = 0 .. count - 1 divided over the block's threads, the
-// values of kUnroll of them fetched before the first is moved.
+// Calls move(i, value) with value = get(i), for i = 0 .. count - 1, divided over the block's
+// threads. Fetches kUnroll values before it moves the first.
 template <typename Get, typename Move>
 __device__ void MoveVecs(int64_t count, const Get& get, const Move& move) {
   for (int64_t begin = threadIdx.x; begin < count; begin += int64_t{kUnroll} * blockDim.x) {
@@ -69,16 +70,16 @@ __device__ void MoveVecs(int64_t count, const Get& get, const Move& move) {
   }
 }
 
-// Grid: plan.blocks; block b has `vecs_per_block` vectors and works through them a tile at a time,
-// with block b of the other ranks and no other block. Bound by the link: 2 (size - 1) / size of the
-// bytes of x from each rank, and by two exchanges of flags a tile.
+// Grid: plan.blocks. Block b has `vecs_per_block` vectors. It processes them a tile at a time, with
+// block b of the other ranks and no other block. Bound by the link: 2 (size - 1) / size of the
+// bytes of x from each rank, and two exchanges of flags per tile.
 //
-// Why one set of staging memory is enough, whatever the order in which ranks come. Rank A sends the
-// terms of tile t + 1 to B when it has all sums of tile t: B sent its own behind a barrier that its
-// threads passed when they had read A's terms. A sends its sums of tile t + 1 when it has all terms
-// of tile t + 1: B sent its own behind a barrier that its threads passed when they had read the
-// sums of tile t. The next call begins when all blocks of this one have ended, so that the same
-// holds from the last tile of a call to the first of the next, whoever has which block.
+// One set of staging memory is enough, in whatever order the ranks come. Rank A sends the terms of
+// tile t + 1 to B when it has all sums of tile t. B sent its sums after a barrier that its threads
+// passed when they had read A's terms. A sends its sums of tile t + 1 when it has all terms of tile
+// t + 1. B sent its terms after a barrier that its threads passed when they had read the sums of
+// tile t. The next call starts when all blocks of this one have ended. So the same holds from the
+// last tile of a call to the first of the next, whatever tiles a block has.
 template <typename T, int kMostRanks>
 __global__ void __launch_bounds__(kMostTwoShotThreads)
     TwoShotKernel(const __grid_constant__ PeerGroupArgs group, PeerArray<T> x, int64_t num_vecs,
@@ -90,13 +91,13 @@ __global__ void __launch_bounds__(kMostTwoShotThreads)
   const PeerSlices slices(group);
   const int64_t end = min(num_vecs, (blockIdx.x + 1) * vecs_per_block);
   const int64_t tile_vecs = group.layout.slice_vecs * group.size;
-  uint64_t value = call.number() << kTileBits;  // grows from tile to tile and from call to call
+  uint64_t value = call.number() << kTileBits;  // grows with each tile and each call
   for (int64_t tile = blockIdx.x * vecs_per_block; tile < end; tile += tile_vecs) {
     ++value;
     const int64_t slice = CeilDiv(min(tile_vecs, end - tile), static_cast<int64_t>(group.size));
     const auto begin_of = [&](int r) { return tile + r * slice; };
-    const auto count_of = [&](int r) { return min(slice, end - begin_of(r)); };  // may be below 0
-    // Each rank begins with another one, so that not all send to the same.
+    const auto count_of = [&](int r) { return min(slice, end - begin_of(r)); };  // may be negative
+    // Each rank starts with a different one, so that not all send to the same rank.
     for (int step = 1; step < group.size; ++step) {
       const int r = (group.rank + step) % group.size;
       PeerVec* const to = slices.Terms(r, group.rank);
