@@ -1,4 +1,4 @@
-// Attention: the arguments of every kernel, and the call of the chosen one.
+// Attention: sets the arguments of the kernels, and calls the chosen kernel.
 #include "kernels/cuda/attention/attention.h"
 
 #include <limits>
@@ -32,7 +32,7 @@ AttentionArgs<T> MakeArgs(const AttentionParams& params) {
   args.head_dim = params.head_dim;
   args.scale = params.scale;
   args.causal = params.causal;
-  constexpr int kAll = 1 << 30;  // more than any context, and far from overflowing
+  constexpr int kAll = 1 << 30;  // more than any context, and small enough not to overflow
   args.window = params.window > 0 ? params.window : kAll;
   args.ahead = params.causal ? 0 : args.window - 1;
   args.alibi_slopes = params.alibi_slopes;

@@ -1,5 +1,5 @@
-// Attention by the kernel that attention_picker.h chose: launched on the device's stream, faults
-// recorded in the device.
+// Attention with the kernel that attention_picker.h chose. It is launched on the device's stream.
+// The device records faults.
 #pragma once
 
 #include "kernels/cuda/attention/attention_picker.h"
@@ -8,7 +8,7 @@
 
 namespace beamline::cuda {
 
-// Heads of at most kMostHeadDim elements.
+// Limit of head_dim.
 inline constexpr int kMostHeadDim = 256;
 void Compute(Device& device, const AttentionParams& params, const AttentionChoice& choice);
 

@@ -1,4 +1,5 @@
-// What every attention kernel is given, and how it finds a sequence's rows, keys and values.
+// The arguments of all attention kernels, and functions that find a sequence's rows, keys and
+// values.
 #pragma once
 
 #include "kernels/backend.h"
@@ -11,8 +12,8 @@
 
 namespace beamline::cuda {
 
-// The query rows of a sequence and a key-value head are numbered query-major: row / group_size is
-// the query, row % group_size the query head within the group.
+// Query rows of a sequence and a key-value head are numbered query-major: row / group_size is the
+// query, row % group_size the query head within its group.
 template <typename T>
 struct AttentionArgs {
   const T* query;  // [num_tokens, num_heads * head_dim]
@@ -23,18 +24,18 @@ struct AttentionArgs {
   int64_t key_stride, value_stride;  // between positions
   const int32_t* block_tables;       // null: packed
   int max_blocks;
-  Divisor block_size;    // packed: so large that every position is in block 0
+  Divisor block_size;    // packed: larger than all positions, so that these are in block 0
   int64_t block_stride;  // between blocks of the cache
   const int32_t* query_offsets;
   const int32_t* context_lengths;  // null: packed
   int num_kv_heads, group_size, head_dim;
   float scale;  // of the products of queries and keys
-  // Multiplies a product, or where scores are edited a score, to give the exponent of a power of
+  // Multiplies a product, or a score if scores are edited. The result is the exponent of a power of
   // two.
   float log2_factor;
   bool causal;
-  int window;                 // a query sees its own key, and before it one fewer than so many
-  int ahead;                  // behind it so many
+  int window;                 // a query sees its own key and window - 1 keys before it
+  int ahead;                  // and this many keys after it
   const float* alibi_slopes;  // may be null
   float rounded_alibi_factor;
   const void* position_bias;  // float32 or T; may be null
@@ -57,8 +58,7 @@ __device__ int PositionRow(const AttentionArgs<T>& args, int position, int key) 
   return args.position_rows[most + min(max(key - position, -most), most)];
 }
 
-// The keys that the query at `position` sees are those from KeysBegin, which may be below 0, to
-// before KeysEnd.
+// The query at `position` sees the keys from KeysBegin, which may be negative, to KeysEnd - 1.
 template <typename T>
 __device__ int KeysBegin(const AttentionArgs<T>& args, int position) {
   return position + 1 - args.window;
@@ -84,7 +84,7 @@ __device__ SequenceSpan SpanOf(const AttentionArgs<T>& args, int sequence) {
   return span;
 }
 
-// The same before a kernel's turn.
+// The same before WaitForEarlierKernels.
 template <typename T>
 __device__ SequenceSpan EarlySpanOf(const AttentionArgs<T>& args, int sequence) {
   SequenceSpan span;
@@ -96,7 +96,7 @@ __device__ SequenceSpan EarlySpanOf(const AttentionArgs<T>& args, int sequence) 
   return span;
 }
 
-// Where the keys (or values) of one sequence and one head lie.
+// The location of the keys (or values) of one sequence and one head.
 template <typename T>
 struct KvRows {
   const T* base;
@@ -131,13 +131,13 @@ __device__ KvRows<T> RowsOf(const AttentionArgs<T>& args, const T* base, int64_t
   return rows;
 }
 
-// Whether scores are more than scaled products, which EditedScore makes of them.
+// Whether scores are more than scaled products, and need EditedScore.
 template <typename T>
 __host__ __device__ bool EditsScores(const AttentionArgs<T>& args) {
   return args.alibi_slopes != nullptr || args.position_bias != nullptr || args.softcap > 0.0f;
 }
 
-// What a head adds to the score of a query at `position` with a key.
+// The bias of a head for the score of a query at `position` and a key.
 template <typename T>
 __device__ float BiasOf(const AttentionArgs<T>& args, int head, int position, int key) {
   const int distance = key - position;
@@ -156,7 +156,7 @@ __device__ float BiasOf(const AttentionArgs<T>& args, int head, int position, in
   return bias;
 }
 
-// The score of a query at `position` with a key: capped, and with what its head adds.
+// The score of a query at `position` and a key, with softcap and bias.
 template <typename T>
 __device__ float EditedScore(const AttentionArgs<T>& args, int head, int position, int key,
                              float score) {
@@ -164,7 +164,7 @@ __device__ float EditedScore(const AttentionArgs<T>& args, int head, int positio
   return score + BiasOf(args, head, position, key);
 }
 
-// The launchers, one per kernel; attention.cu picks.
+// The launchers, one per kernel. attention.cu chooses.
 template <typename T>
 void AttendMath(Device& device, const AttentionArgs<T>& args, const AttentionParams& params);
 template <typename T>

@@ -1,7 +1,7 @@
-// Disentangled attention (RelativePositions) of packed texts: a block computes 64 query rows of one
-// head, in float32 whatever the type is. Keys pass through shared memory 64 at a time, and with
-// them the rows of the 127 distances that they have from the queries, which both stand transposed,
-// 32 elements of a head at a time: a thread's scores of 4 queries with 4 keys read 7 distances.
+// Disentangled attention (RelativePositions) of packed texts. A block computes 64 query rows of one
+// head, in float32 for all types. Keys pass through shared memory 64 at a time, together with the
+// position rows of the 127 distances between these keys and the queries. Both are transposed, 32
+// elements of a head at a time. A thread's scores of 4 queries and 4 keys read 7 distances.
 #include "base/math.h"
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/attention_args.cuh"
@@ -18,7 +18,7 @@ constexpr int kDims = 32;     // elements of a head at a time
 constexpr int kColumns = 64;  // of values at a time
 constexpr int kEach = 4;      // queries, and keys or columns, of a thread
 
-// Rows are padded so that a warp which writes 8 elements of 4 rows meets 32 banks.
+// Rows are padded so that a warp that writes 8 elements of 4 rows uses 32 banks.
 struct Stage {
   float queries[kDims][kRows + 4];
   float keys[kDims][kKeys + 4];
@@ -31,12 +31,12 @@ struct Shared {
     float values[kKeys][kColumns + 4];
   };
   float scores[kRows][kKeys + 4];
-  float decays[kRows];  // what a new maximum does to the sums before it
+  float decays[kRows];  // factor of a new maximum for earlier sums
   float totals[kRows];
   int distance_rows[kDistances];  // of RelativePositions
 };
 
-// Element d of row(i), null for a row that does not exist, to to[d][i].
+// to[d][i] = element d of row_of(i), or 0 if row_of(i) is null: the row does not exist.
 template <int kCount, int kStride, typename T, typename Row>
 __device__ void LoadTransposed(float (&to)[kDims][kStride], int num_dims, Row row_of) {
   constexpr int kDimsOfWarp = 8, kRowsOfWarp = kWarpSize / kDimsOfWarp;
@@ -52,11 +52,11 @@ __device__ void LoadTransposed(float (&to)[kDims][kStride], int num_dims, Row ro
   }
 }
 
-// Where a block's rows are.
+// The location of a block's rows.
 template <typename T>
 struct Place {
   SequenceSpan span;
-  int first_query;  // of the sequence's
+  int first_query;  // index within the sequence
   int64_t column;   // of the head's first element
 
   __device__ const T* Row(const T* base, int64_t stride, int position) const {
@@ -65,7 +65,7 @@ struct Place {
   }
 };
 
-// The thread's scores, before the scale, of queries from 4 * row on with keys from 4 * key on.
+// The thread's scores, before the scale, of 4 queries from 4 * row on and 4 keys from 4 * key on.
 template <typename T>
 __device__ void ComputeScores(const AttentionArgs<T>& args, const Place<T>& place, int first_key,
                               int row, int key, Shared& shared, float (&scores)[kEach][kEach]) {
@@ -75,7 +75,7 @@ __device__ void ComputeScores(const AttentionArgs<T>& args, const Place<T>& plac
   const int first_distance = kEach * (key - row) + kRows - kEach;
   for (int d0 = 0; d0 < args.head_dim; d0 += kDims) {
     const int num_dims = min(kDims, args.head_dim - d0);
-    __syncthreads();  // everybody has read what was there
+    __syncthreads();  // all threads have read the previous content
     LoadTransposed<kRows, kRows + 4, T>(stage.queries, num_dims, [&](int i) {
       const T* const from = place.Row(args.query, args.query_stride, place.first_query + i);
       return from == nullptr ? nullptr : from + d0;
@@ -121,7 +121,7 @@ __device__ void ComputeScores(const AttentionArgs<T>& args, const Place<T>& plac
   }
 }
 
-// The thread's scores, edited, masked and as exponents of 2, to shared memory.
+// Stores the thread's scores in shared memory: edited, masked, and as exponents of 2.
 template <typename T>
 __device__ void StoreScores(const AttentionArgs<T>& args, const Place<T>& place, int first_key,
                             int row, int key, const float (&scores)[kEach][kEach], Shared& shared) {
@@ -145,7 +145,7 @@ __device__ void StoreScores(const AttentionArgs<T>& args, const Place<T>& place,
   }
 }
 
-// A warp's rows: scores become probabilities relative to the row's maximum so far.
+// Converts the scores of a warp's rows to probabilities, relative to each row's running maximum.
 __device__ void UpdateSoftmax(Shared& shared, float (&maxima)[kRows / (kThreads / kWarpSize)]) {
   constexpr int kWarps = kThreads / kWarpSize;
   const int lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
@@ -155,7 +155,7 @@ __device__ void UpdateSoftmax(Shared& shared, float (&maxima)[kRows / (kThreads 
     float* const scores = shared.scores[row];
     const float first = scores[lane], second = scores[lane + kWarpSize];
     const float maximum = fmaxf(maxima[i], WarpMax(fmaxf(first, second)));
-    // A row that has seen no key stays at zero.
+    // A row that has seen no key keeps zeros.
     const float shift = maximum == -INFINITY ? 0.0f : maximum;
     const float p = exp2f(first - shift), other = exp2f(second - shift);
     scores[lane] = p;
@@ -171,7 +171,7 @@ __device__ void UpdateSoftmax(Shared& shared, float (&maxima)[kRows / (kThreads 
 }
 
 // Grid: (tiles of the longest sequence's queries, heads, sequences). Bound by multiply-adds outside
-// tensor cores: 9 flops for each element of a head of each pair of tokens.
+// of tensor cores: 9 flops per element of a head and per pair of tokens.
 template <typename T, int kChunks>
 __global__ void __launch_bounds__(kThreads) DisentangledKernel(AttentionArgs<T> args) {
   extern __shared__ float4 memory[];
@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(kThreads) DisentangledKernel(AttentionArgs<T> 
   place.first_query = static_cast<int>(blockIdx.x) * kRows;
   if (place.first_query >= place.span.query_length) return;
   place.column = static_cast<int64_t>(blockIdx.y) * args.head_dim;
-  // 8 x 4 threads of a warp, so that few distances are read at once.
+  // A warp is 8 x 4 threads, so that it reads few distances at a time.
   const int lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
   const int key = lane % 8 + warp % 2 * 8, row = lane / 8 + warp / 2 * 4;
   if (threadIdx.x < kRows) shared.totals[threadIdx.x] = 0.0f;
@@ -253,7 +253,7 @@ __global__ void __launch_bounds__(kThreads) DisentangledKernel(AttentionArgs<T> 
 template <typename T, int kChunks>
 void Launch(Device& device, const AttentionArgs<T>& args, const AttentionParams& params) {
   constexpr int kBytes = sizeof(Shared);
-  static_assert(kBytes <= 99 << 10);  // what a block of sm_86 gets
+  static_assert(kBytes <= 99 << 10);  // limit of a block on sm_86
   device.Check(cudaFuncSetAttribute(DisentangledKernel<T, kChunks>,
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
                "Attention (disentangled): shared memory");

@@ -1,6 +1,6 @@
 // One warp's part of attention for few query rows that share a key-value head
-// (attention_grouped.cu): running softmaxes over keys that it takes 16 at a time from shared
-// memory.
+// (attention_grouped.cu): running softmaxes over keys that the warp reads from shared memory, 16 at
+// a time.
 #pragma once
 
 #include "kernels/cuda/attention/attention_args.cuh"
@@ -8,8 +8,8 @@
 
 namespace beamline::cuda {
 
-// How a block works: kTiles times eight query rows of up to kWidth elements; each of kWarps warps
-// has its next kStages times kKeys keys on their way.
+// The shape of a block: kTiles times eight query rows of up to kWidth elements. Each of kWarps
+// warps has copies of its next kStages times kKeys keys in flight.
 template <int kWidth_, int kTiles_, int kWarps_>
 struct Shape {
   static constexpr int kWidth = kWidth_;
@@ -22,7 +22,7 @@ struct Shape {
   static constexpr int kChunks = kWidth / 8;        // of a row, 16 bytes each
   static constexpr int kTileSize = kKeys * kWidth;  // elements
   static constexpr int kStageSize = 2 * kTileSize;  // keys, then values
-  // Between rows of the warps' sums: the lanes of a warp write to different banks.
+  // Stride of the rows of the warps' sums. The lanes of a warp write to different banks.
   static constexpr int kSumStride = kWidth + 4;
   static constexpr int kSharedBytes = 2 * (kRows * kWidth + kWarps * kStages * kStageSize);
   static_assert(kWarps * kRows * kSumStride * static_cast<int>(sizeof(float)) <= kSharedBytes);
@@ -49,9 +49,10 @@ __device__ inline uint32_t TransposeMatrix(uint32_t from) {
   return to;
 }
 
-// The rows' softmaxes over the keys of one warp. Keys are the rows of the products of keys and
-// queries, elements of a head those of the products of values and probabilities; query rows are
-// the columns of both: of each eight, a lane holds 2 * (lane % 4) and the next.
+// The rows' softmaxes over the keys of one warp. Query rows are the columns of both matrix
+// products. The rows are keys in the products of keys and queries, and elements of a head in the
+// products of values and probabilities. Of each eight columns, a lane holds 2 * (lane % 4) and the
+// next.
 template <typename T, typename S>
 struct WarpKeys {
   using Scores = float[S::kTiles][4];
@@ -63,7 +64,7 @@ struct WarpKeys {
   int limit[S::kTiles][2];      // keys that the row sees
   int fewest_keys;              // that any row of this lane sees
 
-  // The row that a lane's element j of tile t belongs to, or the last one.
+  // The row of a lane's element j of tile t, limited to the last row.
   __device__ static int RowOf(int t, int j, const BlockRows& rows) {
     return min(8 * t + static_cast<int>(threadIdx.x) % 4 * 2 + j, rows.count - 1);
   }
@@ -83,7 +84,7 @@ struct WarpKeys {
 
   // Two sums for each score, so that products do not wait for each other.
   __device__ static void MultiplyKeys(Tile queries, Tile keys, Scores& scores) {
-    constexpr int kSteps = 2 / S::kTiles;  // of 16 elements, whose queries are loaded at once
+    constexpr int kSteps = 2 / S::kTiles;  // of 16 elements, whose queries are loaded together
     const int lane = threadIdx.x % kWarpSize;
     const int row = lane % 8 + (S::kTiles == 2 ? lane / 16 * 8 : 0);
     const int chunk = S::kTiles == 2 ? lane / 8 % 2 : lane / 8;
@@ -110,7 +111,7 @@ struct WarpKeys {
     }
   }
 
-  // Edits scores and masks keys, where any need it.
+  // Edits scores and masks keys, if any need it.
   __device__ void Adjust(const AttentionArgs<T>& args, const BlockRows& rows, int first_key,
                          Scores& scores) const {
     const bool edits = EditsScores(args);
@@ -134,7 +135,7 @@ struct WarpKeys {
     }
   }
 
-  // Scores to probabilities relative to the running maximum.
+  // Converts scores to probabilities, relative to the running maximum.
   __device__ void Softmax(float log2_factor, Scores& scores) {
 #pragma unroll
     for (int t = 0; t < S::kTiles; ++t) {
@@ -190,7 +191,7 @@ struct WarpKeys {
     }
   }
 
-  // Writes the rows to shared memory: sums [kRows, kSumStride], and each row's maximum and total.
+  // Writes to shared memory: sums [kRows, kSumStride], and the maximum and total of each row.
   __device__ void Store(float* sums, float2* weights) const {
     const int lane = threadIdx.x % kWarpSize;
 #pragma unroll

@@ -1,9 +1,9 @@
-// Attention for the few query rows that share a key-value head of the cache: decoding with grouped
+// Attention for few query rows that share a key-value head of the cache: decoding with grouped
 // queries, and a few queries of one sequence. Tensor cores (sm_80 and newer) multiply 16 keys by
-// eight rows at a time, so that reading the cache is what takes time. Every warp streams keys of
-// its own through shared memory and waits for no other until the end. The keys are split over
-// blocks by their number, and finer for a sequence that has the GPU to itself: its bits depend on
-// the batch in that alone. Long because keys are cut, computed and merged here.
+// eight rows at a time, so that most time goes to reading the cache. Every warp streams its own
+// keys through shared memory, and waits for other warps only at the end. The keys are split over
+// blocks by their number, and into smaller splits if the sequence has the GPU to itself. Its bits
+// depend on the batch only in that. Long because keys are split, computed and merged here.
 // Source: Dao et al., "Flash-Decoding", 2023.
 #include <algorithm>
 
@@ -17,18 +17,18 @@
 namespace beamline::cuda {
 namespace {
 
-// The unfinished softmax of each split, merged by MergeGroupSplitsKernel. A launch computes a part
-// of the batch.
+// The unfinished softmax of each split. MergeGroupSplitsKernel merges them. A launch computes a
+// part of the batch.
 struct GroupSplits {
   int count;           // in the grid
-  int most;            // of any context
-  bool fine;           // cut finer, where all blocks run at once
+  int most;            // limit for any context
+  bool fine;           // smaller splits, if all blocks run at once
   int first_sequence;  // of the launch
   int num_rows;        // of a sequence and key-value head, at most
   float* sums;         // [sequences, num_kv_heads, num_rows, count, head_dim]; null with one split
   float2* weights;     // [sequences, num_kv_heads, num_rows, count]: maximum, sum of powers of two
 
-  // How many keys a split has: it depends on the sequence and kFine alone.
+  // Keys per split. It depends only on the sequence and on kFine.
   template <bool kFine>
   __device__ int KeysOf(int context) const {
     constexpr int kStep = 64;
@@ -36,7 +36,7 @@ struct GroupSplits {
     const bool fine = kFine && context > kFewestKeysPerGroupSplit;
     return max(fine ? kFewestKeysPerFineSplit : kFewestKeysPerGroupSplit, keys);
   }
-  // The place of a row of this block's split in `weights`.
+  // The index in `weights` of a row of this block's split.
   __device__ int64_t IndexOf(int row) const {
     const int64_t head = int64_t{blockIdx.z} * gridDim.y + blockIdx.y;
     return (head * num_rows + row) * count + blockIdx.x;
@@ -50,7 +50,7 @@ __device__ BlockRows RowsOfBlock(const AttentionArgs<T>& args, const SequenceSpa
           span.context - span.query_length, kv_head, group_size};
 }
 
-// Copies the query rows; rows that do not exist and elements past the head become zeros.
+// Copies the query rows. Rows that do not exist and elements past the head become zeros.
 template <typename S, typename T>
 __device__ void CopyQueries(const AttentionArgs<T>& args, const BlockRows& rows,
                             SwizzledTile<T, S::kWidth> queries) {
@@ -64,8 +64,8 @@ __device__ void CopyQueries(const AttentionArgs<T>& args, const BlockRows& rows,
   }
 }
 
-// As CopyAsync, of bytes that leave L2 before others: nothing reads them again before the next
-// step, and the sums of the splits shall stay.
+// CopyAsync for bytes that L2 evicts first. Nothing reads them again before the next step, and the
+// sums of the splits should stay in L2.
 __device__ inline void CopyOnce(void* shared, const void* global, bool valid) {
   uint64_t policy;
   asm("createpolicy.fractional.L2::evict_first.b64 %0;\n" : "=l"(policy));
@@ -74,13 +74,13 @@ __device__ inline void CopyOnce(void* shared, const void* global, bool valid) {
                "l"(global), "r"(valid ? 16 : 0), "l"(policy));
 }
 
-// Which keys of a stage a call copies: all of them, those before the first one that the kernel
-// before this one may still write, or the rest.
+// The keys of a stage that a call copies: all keys, those before the first key that the previous
+// kernel may still write, or the rest.
 enum class KeysCopied { kAll, kWritten, kRest };
 
-// Copies a warp's keys and values from `first` on; those past `end` and elements past the head
-// become zeros. `entry` is the table's entry for the key at first + lane % kKeys; `written` where
-// the keys end of which kWritten copies, and behind which kRest goes on.
+// Copies a warp's keys and values from `first` on. Those past `end` and elements past the head
+// become zeros. `entry`: the block table's entry for the key at first + lane % kKeys. `written`:
+// kWritten copies the keys before it, kRest the keys from it on.
 template <typename S, KeysCopied kCopied = KeysCopied::kAll, typename T>
 __device__ void CopyKeys(const CachedHead<T>& cached, int first, int end, int32_t entry, T* stage,
                          int written = 0) {
@@ -90,7 +90,7 @@ __device__ void CopyKeys(const CachedHead<T>& cached, int first, int end, int32_
   const SwizzledTile<T, S::kWidth> keys = {stage};
   const int lane = threadIdx.x % kWarpSize;
   const int own_key = first + lane % S::kKeys;
-  // In 16-byte parts of the cache, whose number kMostGroupCacheBytes keeps within 32 bits.
+  // Counts 16-byte parts of the cache. kMostGroupCacheBytes keeps the count within 32 bits.
   const uint32_t own =
       own_key < end ? static_cast<uint32_t>(cached.Offset(own_key, entry) >> 3) : 0;
 #pragma unroll
@@ -110,7 +110,7 @@ __device__ void CopyKeys(const CachedHead<T>& cached, int first, int end, int32_
   }
 }
 
-// Merges the warps' rows and stores them: as the output, or as the sums of one split.
+// Merges the warps' rows and stores them as the output, or as the sums of one split.
 template <typename S, typename T>
 __device__ void StoreRows(const AttentionArgs<T>& args, const GroupSplits& splits,
                           const BlockRows& rows, const float* sums,
@@ -148,18 +148,19 @@ __device__ void StoreRows(const AttentionArgs<T>& args, const GroupSplits& split
   }
 }
 
-// Blocks of a multiprocessor: as many as the shared memory of sm_90 holds, and with two tiles no
-// more than its registers allow.
+// Blocks per multiprocessor: as many as fit into the shared memory of sm_90 and, with two tiles,
+// into its registers.
 template <typename S>
 constexpr int kFewestBlocks = std::min((227 << 10) / (S::kSharedBytes + (2 << 10)),
                                        S::kTiles == 1    ? 8
                                        : S::kWidth == 64 ? 4
                                                          : 3);
 
-// Grid: (splits, key-value heads, sequences); shared memory: the queries and each warp's stages,
-// later the warps' sums. Bound by memory: every key and value read once for all rows; with few
-// blocks by latencies, of which those of the tables and of the first keys pass before the kernel's
-// turn where kEarly, since the kernel before it writes the sequence's own rows alone.
+// Grid: (splits, key-value heads, sequences). Shared memory: the queries and each warp's stages,
+// later the warps' sums. Bound by memory: every key and value is read once for all rows. With few
+// blocks bound by latencies. With kEarly, the latencies of the block tables and of the first keys
+// pass before WaitForEarlierKernels, because the previous kernel writes only the sequence's own
+// rows.
 template <typename T, typename S, bool kEarly, bool kFine>
 __global__ void __launch_bounds__(S::kThreads, kFewestBlocks<S>)
     GroupKernel(AttentionArgs<T> args, GroupSplits splits, Divisor group_size) {
@@ -179,7 +180,7 @@ __global__ void __launch_bounds__(S::kThreads, kFewestBlocks<S>)
   const auto first_entry_of = [&](int step) {
     return kEarly ? cached.EarlyEntry(first_key(step) + lane % S::kKeys) : entry_of(step);
   };
-  // Loaded before the context's length is known, so that the two loads wait together.
+  // Loaded before the context length is known, so that both loads wait together.
   int32_t entries[S::kStages];
 #pragma unroll
   for (int i = 0; i < S::kStages; ++i) entries[i] = first_entry_of(i);
@@ -192,7 +193,7 @@ __global__ void __launch_bounds__(S::kThreads, kFewestBlocks<S>)
     for (int i = 0; i < S::kStages; ++i) entries[i] = first_entry_of(i);
   }
   const int end = min(span.context, begin + keys_per_split);
-  // The merge reads the weights of all num_rows rows, whether they exist or not.
+  // The merge reads the weights of all num_rows rows, even of rows that do not exist.
   const bool empty = rows.count == 0 || (split > 0 && begin >= end);
   T* const query_data = reinterpret_cast<T*>(shared);
   const SwizzledTile<T, S::kWidth> queries = {query_data};
@@ -228,7 +229,7 @@ __global__ void __launch_bounds__(S::kThreads, kFewestBlocks<S>)
   int32_t entry = entry_of(S::kStages);
   WarpKeys<T, S> state(rows, args.causal, end);
   WaitForCopies<S::kStages - 1>();
-  __syncthreads();  // the queries are there
+  __syncthreads();  // the queries have arrived
   T* stage = stages;
   for (int step = 0; first_key(step) < end; ++step) {
     WaitForCopies<S::kStages - 1>();
@@ -241,13 +242,13 @@ __global__ void __launch_bounds__(S::kThreads, kFewestBlocks<S>)
     __syncwarp();
     const int next = first_key(step + S::kStages);
     if (next < end) CopyKeys<S>(cached, next, end, entry, stage);
-    CommitCopies();  // one group a turn, past the last tile an empty one
+    CommitCopies();  // one group per turn, an empty one past the last tile
     entry = entry_of(step + S::kStages + 1);
     stage += S::kStageSize;
     if (stage == stages + S::kStages * S::kStageSize) stage = stages;
   }
 
-  __syncthreads();  // the sums take the place of the stages
+  __syncthreads();  // the sums overwrite the stages
   float* const sums = reinterpret_cast<float*>(shared);
   state.Store(sums + warp * S::kRows * S::kSumStride, weights[warp]);
   __syncthreads();
@@ -257,9 +258,9 @@ __global__ void __launch_bounds__(S::kThreads, kFewestBlocks<S>)
 constexpr int kMergeWarps = 4;
 constexpr int kMergedAtOnce = 16;  // splits whose sums a lane loads together
 
-// A warp per row of a sequence, a lane per split and then per four elements.
+// One warp per row of a sequence; a lane per split, then per four elements.
 // Grid: (key-value heads x num_rows / kMergeWarps, sequences). Bound by latency, or by memory: the
-// sums read once.
+// sums are read once.
 template <typename T, bool kFine>
 __global__ void __launch_bounds__(kMergeWarps* kWarpSize)
     MergeGroupSplitsKernel(AttentionArgs<T> args, GroupSplits splits, Divisor group_size) {
@@ -281,7 +282,7 @@ __global__ void __launch_bounds__(kMergeWarps* kWarpSize)
       args.output + rows.Token(row) * args.output_stride + rows.Head(row) * args.head_dim;
   for (int first = 0; first < args.head_dim; first += 4 * kWarpSize) {
     const int column = min(first + 4 * lane, args.head_dim - 4);
-    // Together with the weights, so that both wait for memory once.
+    // Loaded together with the weights, so that both wait for memory once.
     float parts[kMergedAtOnce][4];
 #pragma unroll
     for (int s = 0; s < kMergedAtOnce; ++s) {
@@ -320,7 +321,7 @@ void Launch(Device& device, const AttentionArgs<T>& args, const GroupSplits& spl
             int num_sequences) {
   const dim3 grid(static_cast<unsigned>(splits.count), static_cast<unsigned>(args.num_kv_heads),
                   static_cast<unsigned>(num_sequences));
-  // More blocks hide latencies by themselves.
+  // With more blocks, blocks hide each other's latencies.
   const bool early =
       S::kTiles == 1 && int64_t{grid.x} * grid.y * grid.z <= device.num_multiprocessors();
   const auto kernel = [&] {
@@ -337,7 +338,7 @@ void Launch(Device& device, const AttentionArgs<T>& args, const GroupSplits& spl
                    splits, Divisor(args.group_size));
 }
 
-// Many small blocks on a multiprocessor: fewer blocks with more stages are slower.
+// Many small blocks per multiprocessor: fewer blocks with more stages are slower.
 template <typename T, int kTiles>
 void LaunchWidth(Device& device, const AttentionArgs<T>& args, const GroupSplits& splits,
                  int num_sequences) {
@@ -366,7 +367,8 @@ void AttendGroups(Device& device, const AttentionArgs<T>& args, const AttentionP
   BEAMLINE_CHECK(choice.rows_per_block == kFewGroupRows || choice.rows_per_block == kMoreGroupRows);
   BEAMLINE_CHECK(splits.num_rows <= choice.rows_per_block);
   BEAMLINE_CHECK(splits.count <= splits.most && splits.most <= kWarpSize);
-  // As many sequences a launch as keep within the scratch memory that a device has anyway.
+  // Limits the sequences of a launch, so that it needs no more scratch memory than a device has
+  // anyway.
   int most_sequences = params.num_sequences;
   if (splits.count > 1) {
     const int64_t entries = int64_t{args.num_kv_heads} * splits.num_rows * splits.count;

@@ -1,4 +1,4 @@
-// Attention for heads of any size up to kMostHeadDim: the reference among the GPU's kernels.
+// Attention for heads of any size up to kMostHeadDim. Reference for the other GPU kernels.
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/attention_args.cuh"
 
@@ -8,7 +8,8 @@ namespace {
 constexpr int kWarps = 4;
 constexpr int kMostDimsPerLane = kMostHeadDim / kWarpSize;
 
-// A lane's part of what positions stand against, of its elements q and those of the key at k.
+// A lane's part of the position terms (RelativePositions) of its query elements q and its key
+// elements at k.
 template <typename T>
 __device__ float PositionPart(const AttentionArgs<T>& args, const float (&q)[kMostDimsPerLane],
                               const T* k, int position, int key, int64_t column) {
@@ -28,8 +29,8 @@ __device__ float PositionPart(const AttentionArgs<T>& args, const float (&q)[kMo
   return part;
 }
 
-// A warp takes every fourth key of one query and head, a lane the head's elements lane, lane + 32,
-// ...; the warps' softmaxes are merged at the end.
+// Each warp takes every fourth key of one query and head. Each lane takes elements lane, lane + 32,
+// ... of the head. The warps' softmaxes are merged at the end.
 // Grid: (queries of the longest sequence, heads, sequences). Bound by latency: one key at a time.
 template <typename T>
 __global__ void __launch_bounds__(kWarps* kWarpSize) MathKernel(AttentionArgs<T> args) {

@@ -1,4 +1,4 @@
-// What the kernels of few query rows (attention_rows.cu, attention_short.cu) share: lanes that hold
+// Shared by the kernels for few query rows (attention_rows.cu, attention_short.cu): lanes that hold
 // 16-byte parts of a head, keys and values that a warp loads together, and running softmaxes.
 // Source: Milakov and Gimelshein, arXiv:1805.02867.
 #pragma once
@@ -8,16 +8,16 @@
 
 namespace beamline::cuda {
 
-inline constexpr int kKeysInFlight = 4;  // that a lane loads before it uses the first
+inline constexpr int kKeysInFlight = 4;  // keys that a lane loads before it uses the first
 
 template <typename T>
 __device__ float Exp(float x) {
   return sizeof(T) == 4 ? expf(x) : __expf(x);
 }
 
-// Which elements of a row of a head a lane holds: every kLanes-th 16-byte part. Where a head is
-// narrower than kWidth, its last part stands in for the parts that do not exist, so that every load
-// is within the head and none is behind a branch.
+// The elements that a lane holds of a head's row: every kLanes-th 16-byte part. If a head is
+// narrower than kWidth, its last part replaces the parts that do not exist. So every load is within
+// the head and needs no branch.
 template <typename T, int kWidth>
 struct LaneColumns {
   static constexpr int kPart = kVecSize<T>;
@@ -55,7 +55,7 @@ struct Slice {
       }
     }
   }
-  // Loads past L1 (launch.cuh) what is valid, and leaves the rest as it is.
+  // Loads past L1 (launch.cuh) if `valid`. Otherwise keeps the content.
   __device__ void LoadPastL1(const T* row, const Columns& columns, bool valid) {
     static_assert(sizeof(parts[0]) == sizeof(uint4));
 #pragma unroll
@@ -68,7 +68,7 @@ struct Slice {
   }
 };
 
-// Where the keys and values of one sequence and one head lie.
+// The location of the keys and values of one sequence and one head.
 template <typename T>
 struct KvPages {
   const T *keys, *values;
@@ -77,15 +77,15 @@ struct KvPages {
   int last_block;
   Divisor block_size;
 
-  // The table's entry for a position; past the end, the last entry.
+  // The block table's entry for a position. Past the end, the last entry.
   __device__ int32_t Entry(int position) const {
     return table == nullptr ? 0 : table[min(block_size.Quotient(position), last_block)];
   }
-  // The same of a table, before the kernel's turn.
+  // The same before WaitForEarlierKernels. REQUIRES: `table` is not null.
   __device__ int32_t EarlyEntry(int position) const {
     return LoadEarly(table + min(block_size.Quotient(position), last_block));
   }
-  // Loads the key and the value at `position`, whose entry is known.
+  // Loads the key and the value at `position`, given its table entry.
   template <int kWidth>
   __device__ void Load(int position, int32_t entry, const LaneColumns<T, kWidth>& columns,
                        bool valid, Slice<T, kWidth>& key, Slice<T, kWidth>& value) const {
@@ -94,7 +94,7 @@ struct KvPages {
     key.Load(keys + block + within * key_stride, columns, valid);
     value.Load(values + block + within * value_stride, columns, valid);
   }
-  // The same past L1; what is not valid stays as it is.
+  // The same past L1. Keeps the content unless `valid`.
   template <int kWidth>
   __device__ void LoadPastL1(int position, int32_t entry, const LaneColumns<T, kWidth>& columns,
                              bool valid, Slice<T, kWidth>& key, Slice<T, kWidth>& value) const {
@@ -125,14 +125,14 @@ struct CachedHead {
   const int32_t* table;
   int first_row;  // of the head, within a block
 
-  // The table's entry for a position; past the end, the last entry. The compiler leaves its load
-  // where it is written, ahead of what needs the entry.
+  // The block table's entry for a position. Past the end, the last entry. The compiler keeps this
+  // load where it is written, ahead of the entry's use.
   __device__ int32_t Entry(int position) const {
     int32_t entry;
     asm volatile("ld.global.b32 %0, [%1];\n" : "=r"(entry) : "l"(EntryAt(position)));
     return entry;
   }
-  // The same before the kernel's turn.
+  // The same before WaitForEarlierKernels.
   __device__ int32_t EarlyEntry(int position) const { return LoadEarly(EntryAt(position)); }
   __device__ const int32_t* EntryAt(int position) const {
     return table + min(args.block_size.Quotient(position), args.max_blocks - 1);
@@ -143,7 +143,7 @@ struct CachedHead {
   }
 };
 
-// One row's running softmax, a lane holding kSize elements of the head.
+// The running softmax of one row. A lane holds kSize elements of the head.
 template <int kSize>
 struct Partial {
   float maximum = -INFINITY;
@@ -163,8 +163,8 @@ struct Partial {
   }
 };
 
-// scores = the products of a query with keys that kLanes lanes share; each of these lanes gets
-// them.
+// scores = the products of a query with keys. kLanes lanes share a key, and each of them gets its
+// score.
 template <typename T, int kWidth, int kSize, int kKeys>
 __device__ void MultiplyKeys(const LaneColumns<T, kWidth>& columns, const float (&query)[kSize],
                              const Slice<T, kWidth> (&keys)[kKeys], float (&scores)[kKeys]) {
@@ -187,7 +187,7 @@ __device__ void MultiplyKeys(const LaneColumns<T, kWidth>& columns, const float 
   }
 }
 
-// Adds the values of keys with these scores; -infinity for a key that is not seen.
+// Adds the values of keys with these scores. The score of a masked key is -infinity.
 template <typename T, int kWidth, int kSize, int kKeys>
 __device__ void AddValues(const float (&scores)[kKeys], const Slice<T, kWidth> (&values)[kKeys],
                           Partial<kSize>& partial) {
@@ -210,7 +210,7 @@ __device__ void AddValues(const float (&scores)[kKeys], const Slice<T, kWidth> (
   }
 }
 
-// Merges the partials of the lanes of a warp that have taken different keys: all get the result.
+// Merges the partials of a warp's lanes that took different keys. All lanes get the result.
 template <typename T, int kLanes, int kSize>
 __device__ void MergeLanes(Partial<kSize>& partial) {
 #pragma unroll
@@ -224,7 +224,7 @@ __device__ void MergeLanes(Partial<kSize>& partial) {
   }
 }
 
-// Calls body.operator()<kWidth, kEdits>() for the least width that holds a head.
+// Calls body.operator()<kWidth, kEdits>() for the smallest width that holds a head.
 template <typename T, typename Body>
 void DispatchRows(const AttentionArgs<T>& args, Body body) {
   const auto with_width = [&]<int kWidth>() {

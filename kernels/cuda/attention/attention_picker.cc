@@ -8,37 +8,38 @@
 namespace beamline::cuda {
 namespace {
 
-// With fewer query rows for each key-value head a 64-row tile is mostly padding. Padding costs less
-// on tensor cores than in the multiply-adds of a float32 tile.
+// With fewer query rows per key-value head, a 64-row tile is mostly padding. Padding costs less on
+// tensor cores than in the multiply-adds of a float32 tile.
 constexpr int kFewestTensorCoreRows = 9;
 constexpr int kFewestFloatTileRows = 32;
-// A 64-row float32 tile needs a third of the instructions of eight blocks of kRows. With fewer
-// tiles than this for each multiprocessor, those that are left idle cost more than that.
+// A 64-row float32 tile needs a third of the instructions of eight blocks of kRows. With less than
+// one tile per this many multiprocessors, idle multiprocessors cost more than that saves.
 constexpr int kMultiprocessorsPerFloatTile = 4;
-// From here on 128-row blocks of 64 elements a head pay (measured on an H200: at 4,096 rows 8%
-// faster than 64-row ones, at 1,024 17% slower).
+// From this number of rows on, 128-row blocks pay for heads of 64 elements. Measured on an H200: 8%
+// faster than 64-row blocks at 4,096 rows, 17% slower at 1,024.
 constexpr int kFewestLargeRows = 2048;
-// Merging splits is a launch of its own, which takes as long as a warp takes to read so many keys
-// in four passes.
+// Merging splits needs a launch of its own. That takes as long as a warp takes to read this many
+// keys, in four passes.
 constexpr int kMostUnsplitKeysOfAWarp = 64;
-// Warps of kRows that a multiprocessor runs at once.
+// Warps of kRows that run at once on a multiprocessor.
 constexpr int kRowWarpsPerMultiprocessor = 24;
-// With more blocks on a multiprocessor eight warps each read contexts of any length whole, of heads
-// of which it holds so many.
+// With more blocks than this per multiprocessor, blocks of eight warps read contexts of any length
+// without splits. The heads must be small enough that a multiprocessor holds that many blocks.
 constexpr int kFewestUnsplitBlocks = 2;
 constexpr int kMostHeadDimOfUnsplitRows = 128;
-// A split that is shorter costs more to merge than it saves.
+// A shorter split costs more to merge than it saves.
 constexpr int kFewestKeysPerSplit = 128;
 constexpr int kBlocksPerMultiprocessor = 4;
-// A warp reads 16 keys of 64 elements a pass, a block of kRows four times as many and then merges.
-// Where few warps share a multiprocessor, a warp's passes wait for memory one after another.
+// A warp reads 16 keys of 64 elements per pass. A block of kRows reads four times as many, and then
+// merges. If few warps share a multiprocessor, a warp's passes wait for memory one after another.
 constexpr int kMostKeysOfFewWarps = 32;
 constexpr int kMostKeysOfManyWarps = 128;
 constexpr int kManyWarpsPerMultiprocessor = 32;
-// Blocks with a multiprocessor each: with more warps they make fewer passes.
+// For blocks that have a multiprocessor each: with more warps they make fewer passes.
 constexpr int kFewestKeysOfMoreWarps = 65;
 
-// Sequences of fewer rows on average leave two of three warpgroups of a large block of kWgmma idle.
+// If sequences have fewer rows on average, two of three warpgroups of a large kWgmma block are
+// idle.
 constexpr int64_t kMostRowsOfSmallWgmma = 96;
 
 int DivideUp(int64_t a, int64_t b) { return static_cast<int>(CeilDiv(a, b)); }
@@ -106,7 +107,7 @@ std::string Describe(const AttentionChoice& choice) {
   return "";
 }
 
-// kFullTiles where the type's kernel for full tiles pays, otherwise why it does not.
+// kFullTiles if the type's kernel for full tiles pays; otherwise the reason why not.
 AttentionReason ReasonOf(const AttentionParams& p, int num_rows, int num_multiprocessors) {
   if (p.query.dtype != DType::kFloat32) {
     return num_rows < kFewestTensorCoreRows ? AttentionReason::kFewRows
@@ -121,8 +122,8 @@ AttentionReason ReasonOf(const AttentionParams& p, int num_rows, int num_multipr
              : AttentionReason::kFullTiles;
 }
 
-// The blocks of a cache are copied as they are, or in parts of a tile's size: groups of eight rows
-// that a tile is made of. Editing scores would need registers that the kernel has not left.
+// Cache blocks are copied as a whole, or in parts of a tile's size: in groups of eight rows, of
+// which a tile consists. Editing scores would need registers that the kernel does not have.
 bool SuitsWgmma(const AttentionParams& p) {
   if (p.head_dim != 64 && p.head_dim != 128) return false;
   if (p.alibi_slopes != nullptr || !p.position_bias.empty() || p.softcap > 0) return false;
@@ -131,8 +132,8 @@ bool SuitsWgmma(const AttentionParams& p) {
   return block_size % 8 == 0 && (kWgmmaKeys % block_size == 0 || block_size % kWgmmaKeys == 0);
 }
 
-// Large blocks read keys and values once for more rows, small ones fill more of the GPU and waste
-// less of short sequences. Both compute a row alike, bit by bit.
+// Large blocks read keys and values once for more rows. Small blocks fill more of the GPU and waste
+// less on short sequences. Both compute the same bits for a row.
 void PickWgmmaRows(const AttentionParams& p, int num_multiprocessors, AttentionChoice& choice) {
   choice.kernel = AttentionKernel::kWgmma;
   const int large = LargeWgmmaRows(p.head_dim);
@@ -156,23 +157,23 @@ void PickTensorCore(const AttentionParams& p, int num_multiprocessors, bool has_
   choice.rows_per_block = large ? kLargeTensorCoreRows : kSmallTensorCoreRows;
 }
 
-// Whether kGroups computes it: rows that one block holds, whose keys are in the cache.
+// Whether kGroups can compute the call: one block holds the rows, and the keys are in the cache.
 bool FitsGroups(const AttentionParams& p, int num_rows) {
   if (p.query.dtype == DType::kFloat32 || p.cache == nullptr) return false;
-  if (p.max_context_length == 0 || p.max_blocks == 0) return false;  // there may be no tables
+  if (p.max_context_length == 0 || p.max_blocks == 0) return false;  // block tables may be missing
   const int64_t bytes = p.cache->keys.num_elements() * static_cast<int64_t>(SizeOf(p.query.dtype));
   return num_rows > 1 && num_rows <= kMoreGroupRows && bytes <= kMostGroupCacheBytes;
 }
 
-// The keys of so few sequences that all blocks have a multiprocessor each are cut finer, for the
-// kernel of few rows, which then starts before its turn.
+// If there are so few sequences that all blocks have a multiprocessor each, their keys are cut into
+// smaller splits. This is for the kernel of few rows, which then starts early.
 void PickGroups(const AttentionParams& p, int num_multiprocessors, AttentionChoice& choice) {
   choice.kernel = AttentionKernel::kGroups;
   choice.reason = AttentionReason::kFewRows;
   choice.rows_per_block = choice.num_rows <= kFewGroupRows ? kFewGroupRows : kMoreGroupRows;
   const int most = MostGroupSplits(p.num_kv_heads);
   choice.num_splits = std::clamp(DivideUp(p.max_context_length, kFewestKeysPerGroupSplit), 1, most);
-  // Decided without the bound on contexts, so that it changes no bit.
+  // Does not use the limit on contexts, which must not change any bit.
   if (choice.rows_per_block != kFewGroupRows) return;
   if (int64_t{most} * p.num_kv_heads * p.num_sequences > num_multiprocessors) return;
   choice.keys_per_split = kFewestKeysPerFineSplit;
@@ -181,7 +182,7 @@ void PickGroups(const AttentionParams& p, int num_multiprocessors, AttentionChoi
   }
 }
 
-// Few query rows a block; the keys in parts where that makes too few blocks.
+// Few query rows per block. The keys are split if there would be too few blocks.
 void PickRows(const AttentionParams& p, int num_multiprocessors, AttentionChoice& choice) {
   choice.kernel = AttentionKernel::kRows;
   choice.rows_per_block = choice.num_rows == 1 ? 1 : kMostRowsPerBlock;
@@ -202,7 +203,7 @@ void PickRows(const AttentionParams& p, int num_multiprocessors, AttentionChoice
       }
       return;
     }
-    // More blocks than multiprocessors: with more warps each they are faster, as long as all of
+    // With more blocks than multiprocessors, blocks of more warps are faster, as long as all of
     // them run at once. Fewer blocks read faster in splits.
     const int64_t room = int64_t{kRowWarpsPerMultiprocessor} / kMoreRowWarps * num_multiprocessors;
     const bool most = p.head_dim <= kMostHeadDimOfUnsplitRows &&
@@ -293,7 +294,7 @@ AttentionChoice PickBatchInvariantAttention(const AttentionParams& p, bool has_w
   }
   choice.reason = p.window > 0 ? AttentionReason::kWindow : AttentionReason::kInvariant;
   if (p.window > 0 || p.query.dtype == DType::kFloat32) {
-    // The keys go round four warps, for one row and for eight alike.
+    // Keys are distributed over four warps in the same way for one row and for eight.
     choice.kernel = AttentionKernel::kRows;
     choice.rows_per_block = choice.num_rows == 1 ? 1 : kMostRowsPerBlock;
   } else if (has_wgmma && SuitsWgmma(p)) {

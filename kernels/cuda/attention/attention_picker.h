@@ -1,4 +1,4 @@
-// Which attention kernel computes a batch, and why. Pure: no device is asked.
+// Chooses the attention kernel of a batch, with the reason. Pure: does not use a device.
 #pragma once
 
 #include <algorithm>
@@ -10,85 +10,86 @@
 namespace beamline::cuda {
 
 enum class AttentionKernel : uint8_t {
-  kMath,        // attention_math.cu: a warp per query and stretch of keys, any shape
-  kRows,        // attention_rows.cu: few query rows a block, 16-byte accesses, split over the keys
-  kShortRows,   // attention_short.cu: one query row a sequence, a warp for all of its keys
-  kGroups,      // attention_grouped.cu: 2 to 16 query rows, keys of the cache, float16 and bfloat16
+  kMath,        // attention_math.cu: a block per query and head, any shape
+  kRows,        // attention_rows.cu: few query rows per block, 16-byte accesses, splits of the keys
+  kShortRows,   // attention_short.cu: one query row per sequence, one warp for all of its keys
+  kGroups,      // attention_grouped.cu: 2 to 16 query rows, keys in the cache, float16 and bfloat16
   kTiles,       // attention_tiles.cu: blocks of 64 query rows, float32
   kTensorCore,  // attention_tensor_core.cu: blocks of 64 or 128 query rows, float16 and bfloat16
   kWgmma,  // attention_wgmma.cu: the same on Hopper, heads of 64 and 128 without biases and caps
-  kDisentangled  // attention_disentangled.cu: blocks of 64 query rows that meet positions
+  kDisentangled  // attention_disentangled.cu: blocks of 64 query rows, with position terms
 };
 
 enum class AttentionReason : uint8_t {
   kHeadDim,     // the others compute heads of whole 16-byte parts
   kAlignment,   // an operand's rows are not 16-byte aligned
-  kFullTiles,   // the query rows fill a tile's
-  kFewRows,     // they do not: most time goes to reading the keys
-  kShort,       // one row each, of contexts that a warp reads at once
-  kFewTiles,    // they do, but the tiles are too few to fill the GPU
-  kLargeHeads,  // they do, but heads of this size do not fit a float32 tile
+  kFullTiles,   // the query rows fill a tile
+  kFewRows,     // they do not fill a tile: most time goes to reading the keys
+  kShort,       // one query row each, and contexts that a warp reads at once
+  kFewTiles,    // they fill tiles, but the tiles are too few to fill the GPU
+  kLargeHeads,  // they fill tiles, but float32 tiles do not hold heads of this size
   kWindow,      // the others read all keys before a query
-  kPositions,   // the others have no products with positions, but for kMath of a few rows
-  kInvariant    // of those that compute a row alike in every batch the fastest for most
+  kPositions,   // the others have no position terms, except kMath for a few rows
+  kInvariant    // the fastest for most batches, among those that compute a row alike in every batch
 };
 
-// kGroups cuts the keys of a sequence into parts of this many, or of more where that would make
-// more parts than MostGroupSplits: by the sequence's own number of keys.
+// kGroups cuts the keys of a sequence into parts of this many keys. It uses larger parts if there
+// were more than MostGroupSplits. This depends only on the sequence's own number of keys.
 inline constexpr int kFewestKeysPerGroupSplit = 256;
-// Of more keys than that, where so few sequences are computed that all blocks run at once.
+// For longer contexts than that, if there are so few sequences that all blocks run at once.
 inline constexpr int kFewestKeysPerFineSplit = 128;
 
 struct AttentionChoice {
   AttentionKernel kernel = AttentionKernel::kMath;
   AttentionReason reason = AttentionReason::kHeadDim;
   int rows_per_block = 1;
-  int warps_per_block = 4;                        // of kRows, which divide the keys among them
-  int keys_per_split = kFewestKeysPerGroupSplit;  // of kGroups, at least
-  int num_splits = 1;  // parts that a sequence's keys are cut into, by blocks of their own
-  // What the choice was made from.
+  int warps_per_block = 4;                        // of kRows; they share the keys
+  int keys_per_split = kFewestKeysPerGroupSplit;  // of kGroups; the minimum
+  int num_splits = 1;  // parts of a sequence's keys, each with its own blocks
+  // Inputs of the choice.
   DType dtype = DType::kFloat32;
   int head_dim = 0;
-  int num_rows = 0;        // query rows of the longest sequence for a key-value head
-  int64_t num_blocks = 0;  // without splits; 0: not asked
+  int num_rows = 0;        // query rows of the longest sequence per key-value head
+  int64_t num_blocks = 0;  // without splits; 0: not computed
 
-  // Equal for choices that differ only in their numbers of rows, blocks and splits.
+  // Equal for choices that differ only in num_rows, num_blocks and the number of splits above one.
   uint32_t kind() const;
   // "attention in bfloat16, heads of 64: the rows kernel, ...", for a log.
   std::string Describe() const;
 };
 
-inline constexpr int kMostRowsPerBlock = 8;  // of kRows, which takes 1 or this many
+inline constexpr int kMostRowsPerBlock = 8;  // of kRows; the alternative is 1
 inline constexpr int kMostSplits = 64;
-// Warps of a block of kRows; more than the fewest for one row alone.
+// Warps of a block of kRows. kMoreRowWarps is for blocks of one row.
 inline constexpr int kFewRowWarps = 4;
 inline constexpr int kMoreRowWarps = 8;
 // Query rows of a block of kGroups.
 inline constexpr int kFewGroupRows = 8;
 inline constexpr int kMoreGroupRows = 16;
-// So many that one sequence fills a GPU, as few as that allows: each is written and read again.
+// Enough splits that one sequence fills a GPU, and no more, because each is written and read again.
 constexpr int MostGroupSplits(int num_kv_heads) { return std::clamp(128 / num_kv_heads, 8, 32); }
-// kGroups numbers the 16-byte parts of the cache's keys with 32 bits.
+// kGroups counts the 16-byte parts of the cache's keys in 32 bits.
 inline constexpr int64_t kMostGroupCacheBytes = int64_t{16} << 32;
 inline constexpr int kDisentangledRows = 64;
-// Of fewer rows most of such a block would wait: kMath has a block for each.
+// With fewer rows, most of such a block would be idle. kMath has a block per row.
 inline constexpr int kFewestDisentangledRows = 9;
 inline constexpr int kFloatTileRows = 64;
 inline constexpr int kMostFloatTileHeadDim = 128;
 inline constexpr int kSmallTensorCoreRows = 64;
 inline constexpr int kLargeTensorCoreRows = 128;
-// Query rows of a block of kWgmma: few, or many by the size of its heads.
+// Query rows of a kWgmma block: few, or many, which depends on head_dim.
 inline constexpr int kSmallWgmmaRows = 64;
 constexpr int LargeWgmmaRows(int head_dim) { return head_dim == 64 ? 192 : 128; }
-// Keys that a block of kWgmma reads at a time.
+// Keys that a kWgmma block reads at a time.
 inline constexpr int kWgmmaKeys = 128;
 
-// has_wgmma: kernels for sm_90a may be launched (Device::has_wgmma).
+// has_wgmma: kernels for sm_90a can be launched (Device::has_wgmma).
 AttentionChoice PickAttention(const AttentionParams& params, int num_multiprocessors,
                               bool has_wgmma = false);
 
-// The kernel of a batch whose rows must have the same bits in any other: by types, head sizes and
-// the model's kind of attention, whatever the sequences' number and lengths. Keys are not split.
+// The kernel for a batch whose rows must have the same bits in any other batch. It depends on
+// types, head sizes and the model's kind of attention, not on the number and lengths of the
+// sequences. Keys are not split.
 AttentionChoice PickBatchInvariantAttention(const AttentionParams& params, bool has_wgmma);
 
 }  // namespace beamline::cuda

@@ -1,4 +1,4 @@
-// attention_rows.cuh in float32: a type each, so that they compile beside each other.
+// attention_rows.cuh in float32. Each type has its own file, so that they compile in parallel.
 #include "kernels/cuda/attention/attention_rows.cuh"
 
 namespace beamline::cuda {

@@ -1,5 +1,5 @@
 // Attention for few query rows: decoding, short chunks, and float32 prefill of large heads.
-// Flash-decoding: the keys of a sequence are split over blocks when there are too few rows to fill
+// Flash-decoding: the keys of a sequence are split over blocks if there are too few rows to fill
 // the GPU.
 // Source: Dao et al., "Flash-Decoding", 2023.
 #pragma once
@@ -14,7 +14,7 @@
 namespace beamline::cuda {
 namespace attention_rows {
 
-// The unfinished softmax of each split, merged by MergeSplitsKernel.
+// The unfinished softmax of each split. MergeSplitsKernel merges them.
 struct Splits {
   int count;
   float* sums;      // [num_tokens, num_heads, count, head_dim]; null with one split
@@ -38,14 +38,15 @@ __device__ Partial<1> MergeWarps(const float (&sums)[kWarps][kRows][kWidth],
   return merged;
 }
 
-// Blocks of a multiprocessor: those of one row are some 24 warps, as many as their registers allow.
+// Blocks per multiprocessor. Blocks of one row have some 24 warps together, as many as their
+// registers allow.
 template <int kWidth, int kRows, bool kEdits, int kWarps, bool kEarly>
 constexpr int kFewestBlocks = kRows > 1 || (kEarly && (kWarps == kFewRowWarps || kWidth == 256)) ? 1
                               : kWidth == 256 ? 20 / kWarps
                               : kEdits        ? 24 / kWarps
                                               : 28 / kWarps;
 
-// Loads the keys and values of a pass: every kStep-th from `first` on, of those before `end`.
+// Loads the keys and values of a pass: every kStep-th key from `first` on, before `end`.
 template <int kStep, typename T, int kWidth>
 __device__ void LoadPass(const KvPages<T>& pages, const LaneColumns<T, kWidth>& columns, int first,
                          int end, Slice<T, kWidth> (&keys)[kKeysInFlight],
@@ -60,8 +61,8 @@ __device__ void LoadPass(const KvPages<T>& pages, const LaneColumns<T, kWidth>& 
   }
 }
 
-// The same before the kernel's turn, for which it waits: only those from `known` on are loaded
-// behind it.
+// The same before WaitForEarlierKernels, which it calls. Only the keys from `known` on are loaded
+// after that.
 template <int kStep, typename T, int kWidth>
 __device__ void LoadFirstPass(const KvPages<T>& pages, const LaneColumns<T, kWidth>& columns,
                               int first, int known, int end,
@@ -82,7 +83,7 @@ __device__ void LoadFirstPass(const KvPages<T>& pages, const LaneColumns<T, kWid
   load(known, end);
 }
 
-// A lane's elements of a row's sums.
+// Stores a lane's elements of a row's sums.
 template <typename T, int kWidth, int kSize>
 __device__ void StoreSums(const LaneColumns<T, kWidth>& columns, const Partial<kSize>& partial,
                           float (&sums)[kWidth]) {
@@ -95,12 +96,12 @@ __device__ void StoreSums(const LaneColumns<T, kWidth>& columns, const Partial<k
   }
 }
 
-// kLanes lanes share a key: each loads 16 or 32 bytes of it and of its value. The lanes of a warp,
-// and the warps, take different keys and merge their softmaxes at the end.
-// Grid: (row blocks x splits, key-value heads, sequences); shared memory: a head for each warp and
-// row. Bound by memory when decoding: every key and value read once for kRows query rows. With
-// kEarly, for one row and keys of the cache, the first pass is loaded before the kernel's turn,
-// but for the keys of the sequence's own rows, which the kernel before it writes.
+// kLanes lanes share a key. Each loads 16 or 32 bytes of the key and of its value. The lanes of a
+// warp, and the warps, take different keys and merge their softmaxes at the end.
+// Grid: (row blocks x splits, key-value heads, sequences). Shared memory: a head for each warp and
+// row. Bound by memory when decoding: every key and value is read once for kRows query rows. With
+// kEarly (one row, and keys in the cache) the first pass is loaded before WaitForEarlierKernels.
+// The keys of the sequence's own rows are not, because the previous kernel writes them.
 template <typename T, int kWidth, int kRows, bool kEdits, int kWarps, bool kEarly>
 __global__ void __launch_bounds__(kWarps* kWarpSize,
                                   kFewestBlocks<kWidth, kRows, kEdits, kWarps, kEarly>)
@@ -132,7 +133,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize,
   };
   const auto query_of = [&](int r) { return (first_row + r) / args.group_size; };
 
-  int next[kRows] = {};  // the position behind a row's own
+  int next[kRows] = {};  // the position after a row's own
   int most_keys = 0, first_key = INT_MAX;
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
@@ -142,17 +143,17 @@ __global__ void __launch_bounds__(kWarps* kWarpSize,
     most_keys = max(most_keys, KeysEnd(args, position, span.context));
     first_key = min(first_key, KeysBegin(args, position));
   }
-  // Splits are cut by the whole context, so that they do not depend on the row block.
+  // Splits divide the whole context, so that they do not depend on the row block.
   const int keys_per_split = RoundUp(CeilDiv(span.context, splits.count), kKeysPerStep);
   const int cut = split * keys_per_split;
   const int end = min(most_keys, cut + keys_per_split);
-  // Whole passes of keys before every row's window are left out.
+  // Skips whole passes of keys that precede every row's window.
   const int before = max(0, first_key - cut);
   const int begin = cut + before / kKeysPerPass * kKeysPerPass;
 
   Partial<kSize> partials[kRows];
   Slice<T, kWidth> keys[kKeysInFlight] = {}, values[kKeysInFlight] = {};
-  const int own = lane / kLanes;  // key of the warp's in a step
+  const int own = lane / kLanes;  // which of the warp's keys in a step
   int first = begin + warp * kKeysPerWarp + own;
   if constexpr (kEarly) {
     const int known = span.context - span.query_length;
@@ -219,7 +220,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize,
   }
 }
 
-// Grid: (tokens, heads), a thread per element. Bound by memory: the splits' sums read once.
+// Grid: (tokens, heads), one thread per element. Bound by memory: the splits' sums are read once.
 template <typename T>
 __global__ void MergeSplitsKernel(AttentionArgs<T> args, Splits splits) {
   static_assert(kMostSplits <= 2 * kWarpSize);
@@ -236,7 +237,7 @@ __global__ void MergeSplitsKernel(AttentionArgs<T> args, Splits splits) {
                                         : float2{-INFINITY, 0.0f};
     }
     const float maximum = WarpMax(fmaxf(weights[0].x, weights[1].x));
-    // In a row without keys every split's share is 0.
+    // In a row without keys, the share of every split is 0.
     const float shift = maximum == -INFINITY ? 0.0f : maximum;
     float sum = 0.0f;
     for (int i = 0; i < 2; ++i) {
@@ -281,8 +282,8 @@ void AttendRows(Device& device, const AttentionArgs<T>& args, const AttentionPar
   const dim3 grid(static_cast<unsigned>(row_blocks * num_splits),
                   static_cast<unsigned>(params.num_kv_heads),
                   static_cast<unsigned>(params.num_sequences));
-  // Where all blocks run at once, those of the next launch take places as they become free. More
-  // blocks than that hide latencies by themselves.
+  // If all blocks run at once, those of the next launch start as soon as there is room. With more
+  // blocks, blocks hide each other's latencies.
   const bool at_once = choice.warps_per_block == kMoreRowWarps && args.head_dim <= 128;
   const bool early = args.block_tables != nullptr &&
                      (at_once || int64_t{grid.x} * grid.y * grid.z <= device.num_multiprocessors());

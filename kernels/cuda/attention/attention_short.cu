@@ -1,5 +1,5 @@
-// Attention for one query row a sequence over short contexts: a warp reads a whole context, so that
-// neither shared memory nor a barrier stands between it and the output.
+// Attention for one query row per sequence over short contexts. One warp reads a whole context, so
+// that it needs neither shared memory nor a barrier.
 #include "base/math.h"
 #include "kernels/cuda/attention/attention_partial.cuh"
 #include "kernels/cuda/device/launch.cuh"
@@ -10,8 +10,8 @@ namespace {
 constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * kWarpSize;
 
-// Passes of keys that a warp loads before the kernel's turn: with few parts of a row in a lane,
-// both of the longest context that few rows have here.
+// Passes of keys that a warp loads before WaitForEarlierKernels. If a lane has one part of a row,
+// it loads both passes of the longest context that this kernel gets when rows are few.
 template <typename T, int kWidth>
 constexpr int kEarlyPasses = LaneColumns<T, kWidth>::kParts == 1 ? 2 : 1;
 
@@ -20,8 +20,8 @@ template <typename T, int kWidth, int kPasses>
 struct EarlyKeys {
   Slice<T, kWidth> keys[kPasses][kKeysInFlight] = {}, values[kPasses][kKeysInFlight] = {};
 
-  // Loads those of positions in [begin, end): of every kKeysPerStep-th position from `own` on,
-  // whose rows begin at `offsets`.
+  // Loads the keys and values at positions in [begin, end), of every kKeysPerStep-th position from
+  // `own` on. Their rows are at `offsets`.
   template <int kKeysPerStep>
   __device__ void Load(const AttentionArgs<T>& args, const LaneColumns<T, kWidth>& columns, int own,
                        const int64_t (&offsets)[kPasses * kKeysInFlight], int begin, int end) {
@@ -36,12 +36,12 @@ struct EarlyKeys {
   }
 };
 
-// The warps of a block take the same head of neighbouring sequences: the beams of a request, whose
-// tables name the same blocks, then find each other's keys in L1.
-// Grid: (kWarps sequences, heads). Bound by memory where rows fill the GPU: every key and value
-// read once for each row; below, by latencies: those of a table's entries, of the first keys and of
-// their values pass before the kernel's turn where kEarly, since the kernel before it writes
-// the sequence's own rows alone.
+// The warps of a block take the same head of neighbouring sequences. So the beams of a request,
+// whose tables have the same blocks, find each other's keys in L1.
+// Grid: (kWarps sequences, heads). Bound by memory if rows fill the GPU: every key and value is
+// read once per row. With fewer rows bound by latencies. With kEarly, the latencies of the table
+// entries, the first keys and their values pass before WaitForEarlierKernels, because the previous
+// kernel writes only the sequence's own rows.
 template <typename T, int kWidth, bool kEdits, bool kEarly>
 __global__ void __launch_bounds__(kThreads, kEarly          ? 2
                                             : kWidth == 256 ? 5
@@ -58,12 +58,12 @@ __global__ void __launch_bounds__(kThreads, kEarly          ? 2
     return;
   }
   const int lane = threadIdx.x % kWarpSize;
-  const int own = lane / Columns::kLanes;  // key of a step
+  const int own = lane / Columns::kLanes;  // which key of a step
   const Columns columns(args.head_dim);
   const CachedHead<T> cached = {args, args.block_tables + int64_t{sequence} * args.max_blocks,
                                 head * args.block_size.value()};
   constexpr int kPasses = kEarly ? kEarlyPasses<T, kWidth> : 1;
-  // Loaded before the context's length is known, so that the two loads wait together.
+  // Loaded before the context length is known, so that both loads wait together.
   int32_t entries[kPasses * kKeysInFlight];
 #pragma unroll
   for (int i = 0; i < kPasses * kKeysInFlight; ++i) {
@@ -154,7 +154,7 @@ void AttendShortRows(Device& device, const AttentionArgs<T>& args, const Attenti
   BEAMLINE_CHECK(params.max_query_length == 1);
   const dim3 grid(static_cast<unsigned>(CeilDiv(params.num_sequences, kWarps)),
                   static_cast<unsigned>(params.num_heads));
-  // More blocks hide latencies by themselves, and find the keys of beams in L1.
+  // With more blocks, blocks hide each other's latencies, and find the keys of beams in L1.
   const bool early = int64_t{grid.x} * grid.y <= device.num_multiprocessors();
   DispatchRows<T>(args, [&]<int kWidth, bool kEdits>() {
     const auto launch = [&]<bool kEarly>() {

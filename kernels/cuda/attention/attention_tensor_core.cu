@@ -1,4 +1,5 @@
-// attention_tensor_core.cuh in float16: a type each, so that they compile beside each other.
+// attention_tensor_core.cuh in float16. Each type has its own file, so that they compile in
+// parallel.
 #include "kernels/cuda/attention/attention_tensor_core.cuh"
 
 namespace beamline::cuda {

@@ -1,8 +1,8 @@
-// Attention on tensor cores (sm_80 and newer): packed and paged prefill in float16 and bfloat16.
-// A block computes 64 or 128 query rows of one key-value head; keys and values stream through
-// shared memory 64 at a time (32 of more than 128 elements), the next tile on its way while this
-// one is used. Heads of other sizes than the tiles' are filled up with zeros. Source: Dao,
-// "FlashAttention-2", arXiv:2307.08691.
+// Attention on tensor cores (sm_80 and newer): packed and paged prefill in float16 and bfloat16. A
+// block computes 64 or 128 query rows of one key-value head. Keys and values stream through shared
+// memory, 64 at a time (32 for heads of more than 128 elements). The next tile is copied while this
+// one is used. Heads of other sizes than the tiles' are padded with zeros.
+// Source: Dao, "FlashAttention-2", arXiv:2307.08691.
 #pragma once
 
 #include "base/math.h"
@@ -17,7 +17,7 @@ constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * kWarpSize;
 constexpr int kStages = 2;
 
-// Keys of a tile: what fits the 99 KiB that a block of sm_86 gets.
+// Keys of a tile: limited by the 99 KiB of shared memory of a block on sm_86.
 constexpr int KeysPerTile(int head_dim) { return head_dim <= 128 ? 64 : 32; }
 
 template <typename T, int kHeadDim, int kTiles>
@@ -28,7 +28,7 @@ constexpr int SharedBytes() {
   return kBytes;
 }
 
-// Copies a tile's rows of keys or values; rows past the context and elements past head_dim become
+// Copies a tile's rows of keys or values. Rows past the context and elements past head_dim become
 // zeros.
 template <typename T, int kHeadDim, bool kPadded>
 __device__ void CopyTile(const KvRows<T>& rows, int first, int context, int head_dim,
@@ -46,8 +46,8 @@ __device__ void CopyTile(const KvRows<T>& rows, int first, int context, int head
   }
 }
 
-// The query rows that one warp computes: kTiles of 16. A lane holds parts of two rows of each tile,
-// lane / 4 and lane / 4 + 8. Two tiles a warp halve what it reads of shared memory for a product.
+// The query rows of one warp: kTiles tiles of 16. A lane holds parts of two rows of each tile, lane
+// / 4 and lane / 4 + 8. Two tiles per warp halve its reads of shared memory per product.
 template <typename T, int kHeadDim, int kTiles>
 struct WarpRows {
   static constexpr int kKeys = KeysPerTile(kHeadDim);
@@ -83,7 +83,7 @@ struct WarpRows {
     }
   }
 
-  // Edits scores and masks keys, where a tile needs it.
+  // Edits scores and masks keys, if a tile needs it.
   __device__ void Adjust(const AttentionArgs<T>& args, int first_key, Scores& scores) const {
     const bool edits = EditsScores(args);
     if (!edits && first_key + kKeys <= fewest_keys) return;
@@ -105,7 +105,7 @@ struct WarpRows {
     }
   }
 
-  // Scores to probabilities relative to the running maximum.
+  // Converts scores to probabilities, relative to the running maximum.
   __device__ void Softmax(float log2_factor, Scores& scores) {
 #pragma unroll
     for (int m = 0; m < kTiles; ++m) {
@@ -171,9 +171,9 @@ struct WarpRows {
   }
 };
 
-// Grid: (blocks of query rows, key-value heads, sequences); shared memory: the
-// queries and two stages of keys and values, 96 KiB for 128 rows of 128 elements and 64 of 256.
-// Bound by the tensor cores for long sequences: 4 * rows * keys * head_dim operations a head.
+// Grid: (blocks of query rows, key-value heads, sequences). Shared memory: the queries and two
+// stages of keys and values, 96 KiB for 128 rows of 128 elements and for 64 rows of 256. Bound by
+// the tensor cores for long sequences: 4 * rows * keys * head_dim operations per head.
 template <typename T, int kHeadDim, int kTiles, bool kPadded>
 __global__ void __launch_bounds__(kThreads) TensorCoreKernel(AttentionArgs<T> args) {
   extern __shared__ __align__(128) unsigned char shared[];
@@ -186,7 +186,7 @@ __global__ void __launch_bounds__(kThreads) TensorCoreKernel(AttentionArgs<T> ar
   const int head_dim = kPadded ? args.head_dim : kHeadDim;
   const int sequence = blockIdx.z;
   const int kv_head = blockIdx.y;
-  // The last rows first: with a causal mask they have the most keys.
+  // The last rows come first, because with a causal mask they have the most keys.
   const int first_row = (gridDim.x - 1 - blockIdx.x) * kRows;
   const int warp = threadIdx.x / kWarpSize;
   const int lane = threadIdx.x % kWarpSize;
@@ -243,10 +243,10 @@ __global__ void __launch_bounds__(kThreads) TensorCoreKernel(AttentionArgs<T> ar
       CopyTile<T, kHeadDim, kPadded>(keys, first_key, span.context, head_dim, key_tile(tile));
       CopyTile<T, kHeadDim, kPadded>(values, first_key, span.context, head_dim, value_tile(tile));
     }
-    CommitCopies();  // one group a turn, past the last tile an empty one
+    CommitCopies();  // one group per turn, an empty one past the last tile
   };
 
-  copy_tiles(0);  // one group with the queries
+  copy_tiles(0);  // in one group with the queries
   for (int tile = 0; tile < num_tiles; ++tile) {
     copy_tiles(tile + 1);
     WaitForCopies<1>();

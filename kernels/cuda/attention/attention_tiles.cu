@@ -1,7 +1,7 @@
 // Attention in float32 for many query rows: packed and paged prefill. A block computes 64 query
-// rows of one key-value head; keys and values pass through shared memory in tiles. The values come
-// while the scores are computed, the next keys while the values are added. Source: Dao,
-// "FlashAttention-2", arXiv:2307.08691.
+// rows of one key-value head. Keys and values pass through shared memory in tiles. The values are
+// copied while the scores are computed, the next keys while the values are added.
+// Source: Dao, "FlashAttention-2", arXiv:2307.08691.
 #include "base/math.h"
 #include "kernels/cuda/attention/attention_args.cuh"
 #include "kernels/cuda/attention/attention_picker.h"
@@ -13,14 +13,14 @@ namespace {
 constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * kWarpSize;
 constexpr int kColumns = 16;                          // threads that share a row
-constexpr int kRowStep = kThreads / kColumns;         // rows of a thread are that far apart
+constexpr int kRowStep = kThreads / kColumns;         // distance between the rows of a thread
 constexpr int kRowsEach = kFloatTileRows / kRowStep;  // of a thread
 constexpr float kLog2E = 1.44269504088896341f;
 
 constexpr int KeysPerTile(int head_dim) { return head_dim <= 64 ? 64 : 32; }
 
-// Shared memory. Rows are padded so that what the lanes of a warp read at once, one element of 16
-// keys or of two neighbouring query rows, lies in different banks.
+// Shared memory. Rows are padded against bank conflicts: the lanes of a warp read one element of 16
+// keys, or of two neighbouring query rows, at once.
 template <int kHeadDim>
 struct Tiles {
   static constexpr int kKeys = KeysPerTile(kHeadDim);
@@ -33,8 +33,8 @@ struct Tiles {
   float probabilities[kFloatTileRows][kKeys + 16];
 };
 
-// Copies `num_rows` rows of a head, row i from from_row(i), null for one that does not exist; what
-// is not there becomes zeros.
+// Copies `num_rows` rows of a head. from_row(i) returns row i, or null if it does not exist.
+// Missing elements become zeros. `readable`: any valid address, for copies of zeros.
 template <int kHeadDim, typename FromRow>
 __device__ void CopyRows(typename Tiles<kHeadDim>::Row* to, int num_rows, int head_dim,
                          const float* readable, FromRow from_row) {
@@ -47,7 +47,7 @@ __device__ void CopyRows(typename Tiles<kHeadDim>::Row* to, int num_rows, int he
   }
 }
 
-// Where the block's query rows stand.
+// The location of the block's query rows.
 struct BlockRows {
   int first_row, num_rows;
   int group_size, first_head;
@@ -62,8 +62,9 @@ struct BlockRows {
   __device__ int Limit(int row) const { return causal ? max(0, Position(row) + 1) : context; }
 };
 
-// The rows of one thread: its first, and every kRowStep-th after it. It computes the scores of
-// every kColumns-th key and its own columns of the output. Functions work on the first kCount rows.
+// The rows of one thread: first_row, and every kRowStep-th after it. The thread computes the scores
+// of every kColumns-th key and its own columns of the output. Functions process the first kCount
+// rows.
 template <int kHeadDim>
 struct ThreadRows {
   static constexpr int kKeys = KeysPerTile(kHeadDim);
@@ -83,7 +84,7 @@ struct ThreadRows {
     for (int i = 0; i < kRowsEach; ++i) maximum[i] = -INFINITY;
   }
   __device__ int Row(int i) const { return first_row + i * kRowStep; }
-  // The column that element j of the output is.
+  // The column of the output's element j.
   __device__ int OutputColumn(int j) const {
     return (j / kVec * kColumns + column) * kVec + j % kVec;
   }
@@ -129,8 +130,8 @@ struct ThreadRows {
     }
   }
 
-  // Scores to probabilities relative to the running maximum, which go to shared memory: the threads
-  // that share a row, half a warp, read each other's.
+  // Converts scores to probabilities, relative to the running maximum. They go to shared memory,
+  // because the threads that share a row, half a warp, read each other's.
   template <int kCount>
   __device__ void Softmax(Scores& scores, Tiles<kHeadDim>& tiles) {
 #pragma unroll
@@ -209,9 +210,9 @@ struct ThreadRows {
   }
 };
 
-// Grid: (blocks of query rows, key-value heads, sequences), three a multiprocessor (two for heads
-// of more than 96); shared memory: Tiles. Bound by the multiply-adds: 2 * rows * keys * head_dim a
-// head.
+// Grid: (blocks of query rows, key-value heads, sequences), three blocks per multiprocessor (two
+// for heads of more than 96). Shared memory: Tiles. Bound by the multiply-adds: 2 * rows * keys *
+// head_dim per head.
 template <int kHeadDim>
 __global__ void __launch_bounds__(kThreads, 3) TilesKernel(AttentionArgs<float> args) {
   extern __shared__ __align__(128) unsigned char shared[];
@@ -221,7 +222,7 @@ __global__ void __launch_bounds__(kThreads, 3) TilesKernel(AttentionArgs<float> 
   const int kv_head = blockIdx.y;
   const SequenceSpan span = SpanOf(args, sequence);
   BlockRows block;
-  // The last rows first: with a causal mask they have the most keys.
+  // The last rows come first, because with a causal mask they have the most keys.
   block.first_row = (gridDim.x - 1 - blockIdx.x) * kFloatTileRows;
   block.num_rows = min(kFloatTileRows, span.query_length * args.group_size - block.first_row);
   if (block.num_rows <= 0) return;
@@ -251,7 +252,7 @@ __global__ void __launch_bounds__(kThreads, 3) TilesKernel(AttentionArgs<float> 
         return position < span.context ? rows.Row(position) : nullptr;
       });
     }
-    CommitCopies();  // one group a turn, past the last tile an empty one
+    CommitCopies();  // one group per turn, an empty one past the last tile
   };
 
   ThreadRows<kHeadDim> rows;
@@ -270,18 +271,18 @@ __global__ void __launch_bounds__(kThreads, 3) TilesKernel(AttentionArgs<float> 
     __syncthreads();
     copy(keys, tile + 1, tiles.keys);
     rows.template Softmax<kCount>(scores, tiles);
-    WaitForCopies<1>();  // the values are there
+    WaitForCopies<1>();  // the values have arrived
     __syncthreads();
     rows.template AddValues<kCount>(tiles);
   };
 
   CopyRows<kHeadDim>(tiles.queries, kFloatTileRows, args.head_dim, args.query, query_row);
-  copy(keys, 0, tiles.keys);  // one group with the queries
+  copy(keys, 0, tiles.keys);  // in one group with the queries
   for (int tile = 0; tile < num_tiles; ++tile) {
     copy(values, tile, tiles.values);
-    WaitForCopies<1>();  // the keys are there
+    WaitForCopies<1>();  // the keys have arrived
     __syncthreads();
-    if (block.num_rows <= kRowStep) {  // a decoding sequence among others
+    if (block.num_rows <= kRowStep) {  // a decoding sequence in a mixed batch
       attend.template operator()<1>(tile);
     } else {
       attend.template operator()<kRowsEach>(tile);
@@ -294,7 +295,7 @@ __global__ void __launch_bounds__(kThreads, 3) TilesKernel(AttentionArgs<float> 
 template <int kHeadDim>
 void Launch(Device& device, const AttentionArgs<float>& args, const AttentionParams& params) {
   constexpr int kBytes = sizeof(Tiles<kHeadDim>);
-  static_assert(kBytes <= 99 << 10);  // what a block of sm_86 gets
+  static_assert(kBytes <= 99 << 10);  // limit of a block on sm_86
   device.Check(cudaFuncSetAttribute(TilesKernel<kHeadDim>,
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
                "Attention (tiles): shared memory");

@@ -1,10 +1,11 @@
-// Attention on Hopper's tensor cores (sm_90a alone): packed and paged prefill in float16 and
-// bfloat16, heads of 64 and 128 elements. One block a multiprocessor works through a list of tiles
-// of query rows. A warp of it copies queries, keys and values ahead, whatever tile they belong to;
-// warpgroups of 64 rows each multiply. While the tensor cores compute the next tile's scores and
-// add this tile's values, a warpgroup computes the exponentials of its own. Warpgroups take turns
-// at issuing products, so that they compute exponentials at different times. Source: Shah et al.,
-// "FlashAttention-3", arXiv:2407.08608. Long because the steps of a multiplier share its registers.
+// Attention on Hopper's tensor cores (sm_90a only): packed and paged prefill in float16 and
+// bfloat16, for heads of 64 and 128 elements. One or two blocks per multiprocessor process a list
+// of tiles of query rows. One warp of a block copies queries, keys and values ahead, for the
+// current tile and the next ones. Warpgroups of 64 rows each multiply. While the tensor cores
+// compute the next tile's scores and add this tile's values, a warpgroup computes its exponentials.
+// Warpgroups take turns to issue products, so that they compute exponentials at different times.
+// Long because the steps of a multiplier share its registers.
+// Source: Shah et al., "FlashAttention-3", arXiv:2407.08608.
 #include <algorithm>
 #include <bit>
 
@@ -21,7 +22,7 @@ namespace beamline::cuda {
 namespace wgmma {
 namespace {
 
-// A warpgroup that multiplies: 64 query rows. A lane holds parts of two of them, eight rows apart.
+// A warpgroup that multiplies 64 query rows. A lane holds parts of two rows, eight apart.
 template <typename T, typename S>
 struct Multiplier {
   static constexpr int kHeadDim = S::kHeadSize;
@@ -38,7 +39,7 @@ struct Multiplier {
   float output[kHeadDim / 2];
   float maximum[2];  // of score * log2_factor
   float total[2];    // this lane's part
-  float decay[2];    // of what was summed before this tile
+  float decay[2];    // factor for the sums of earlier tiles
 
   __device__ void Run() {
     if (!S::kAlone && group == 0) ArriveSome(TurnOf(0), 2 * kWarpgroupSize);
@@ -53,7 +54,7 @@ struct Multiplier {
     }
   }
 
-  // The numbered barrier of a group's turn to issue products; 0 is the block's own barrier.
+  // The named barrier for a group's turn to issue products. 0 is the block's own barrier.
   __device__ static int TurnOf(int group) { return 1 + group; }
   __device__ void TakeTurn() const {
     if (!S::kAlone) SyncSome(TurnOf(group), 2 * kWarpgroupSize);
@@ -62,7 +63,7 @@ struct Multiplier {
     if (S::kAlone) return;
     ArriveSome(TurnOf(group + 1 == S::kGroups ? 0 : group + 1), 2 * kWarpgroupSize);
   }
-  // Every warp releases by itself, because products end warp by warp.
+  // Each warp releases on its own, because products end warp by warp.
   __device__ void Release(SharedBarrier& empty) const {
     if (lane == 0) Arrive(empty);
   }
@@ -102,8 +103,7 @@ struct Multiplier {
         if (i * kKeys + kKeys > fewest_keys) Mask(tile, own_row, i);
         Softmax<false>();
         KeepInOrder(scores);
-        // This branch keeps the compiler from moving the exponentials behind the end of the
-        // products.
+        // This branch keeps the compiler from moving the exponentials past the end of the products.
         if (i > 0) WaitFor(shared.key_full[keys.at], keys.parity);
         FinishOutput();
         Pack();
@@ -117,7 +117,7 @@ struct Multiplier {
     Store(tile, own_row, num_rows);
   }
 
-  // Passes over a tile of keys that only rows of other warpgroups see.
+  // Skips a tile of keys that only rows of other warpgroups see.
   __device__ void SkipTile(bool with_turn) {
     if (with_turn) TakeTurn(), PassTurn();
     WaitFor(shared.key_full[keys.at], keys.parity);
@@ -147,8 +147,7 @@ struct Multiplier {
     KeepInOrder(scores);
   }
 
-  // i: the tile of keys that the scores are of. After tile 0, the last, the queries are not needed
-  // any more.
+  // i: the key tile of the scores. After tile 0, the last one, the queries are no longer needed.
   template <int kPending>
   __device__ void FinishScores(int i) {
     WaitForProducts<kPending>();
@@ -194,7 +193,7 @@ struct Multiplier {
     }
   }
 
-  // Scores to probabilities relative to the running maximum.
+  // Converts scores to probabilities, relative to the running maximum.
   template <bool kFirst>
   __device__ void Softmax() {
 #pragma unroll
@@ -224,7 +223,7 @@ struct Multiplier {
     }
   }
 
-  // Converts the probabilities to an operand in registers, which has the order of a product's sums.
+  // Converts the probabilities to a register operand, with the element order of a product's sums.
   __device__ void Pack() {
 #pragma unroll
     for (int i = 0; i < kKeys / 4; ++i) {
@@ -260,8 +259,8 @@ struct Multiplier {
     }
   }
 
-  // Exchanges words among four neighbouring lanes, [lane % 4][i] to [i][lane % 4], so that a lane
-  // holds 16 consecutive bytes.
+  // Transposes words among four neighbouring lanes, [lane % 4][i] to [i][lane % 4], so that each
+  // lane holds 16 consecutive bytes.
   __device__ void Transpose(uint32_t (&words)[4]) const {
     const bool odd = lane % 2 != 0, high = lane % 4 >= 2;
 #pragma unroll
@@ -277,8 +276,9 @@ struct Multiplier {
   }
 };
 
-// Grid: a block a multiprocessor, or a tile. Bound by the tensor cores and by the exponentials, of
-// which a multiprocessor computes 16 a clock, about alike for heads of 64; for few keys by memory.
+// Grid: S::kBlocks blocks per multiprocessor, or one per tile if there are fewer tiles. Bound by
+// the tensor cores and by the exponentials (16 per clock and multiprocessor), about equally for
+// heads of 64. With few keys bound by memory.
 template <typename T, typename S>
 __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
     WgmmaKernel(const __grid_constant__ Maps maps, const __grid_constant__ AttentionArgs<T> args,
@@ -306,7 +306,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
     PublishBarriers();
   }
   __syncthreads();
-  // Equal in all lanes, and by the shuffle the compiler knows it.
+  // Equal in all lanes; the shuffle lets the compiler know.
   const int warp = __shfl_sync(kFullMask, static_cast<int>(threadIdx.x) / kWarpSize, 0);
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int group = warp / kWarpsPerGroup;
@@ -386,7 +386,7 @@ void AttendWgmma(Device& device, const AttentionArgs<T>& args, const AttentionPa
   BEAMLINE_CHECK(params.head_dim == 64 || params.head_dim == 128);
   BEAMLINE_CHECK(!EditsScores(args));
   const bool alone = rows_per_block == kSmallWgmmaRows;
-  if (params.head_dim == 64) {  // whole rows are parts of 64 columns
+  if (params.head_dim == 64) {  // a whole row is one part of 64 columns
     alone ? wgmma::Launch<T, wgmma::Shape<64, 1>>(device, args, params)
           : wgmma::Launch<T, wgmma::Shape<64, 3>>(device, args, params);
   } else if (params.cache == nullptr) {

@@ -1,5 +1,5 @@
-// What the blocks of attention_wgmma.cu work on: the list of tiles of query rows, a block's shared
-// memory, and the warp that copies tiles there.
+// The work of the blocks of attention_wgmma.cu: the tiles of query rows, a block's shared memory,
+// and the warp that copies tiles to it.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@
 namespace beamline::cuda::wgmma {
 
 inline constexpr int kKeys = kWgmmaKeys;  // of a tile
-inline constexpr int kTileShift = 7;      // of kKeys
-inline constexpr int kGroupShift = 3;     // of the keys that make a group of rows (hopper.cuh)
+inline constexpr int kTileShift = 7;      // log2 of kKeys
+inline constexpr int kGroupShift = 3;     // log2 of the keys in a group of rows (hopper.cuh)
 static_assert(kKeys == 1 << kTileShift);
 inline constexpr int kGroupRows = 64;  // query rows of a warpgroup
 inline constexpr int kWarpsPerGroup = kWarpgroupSize / kWarpSize;
 inline constexpr int kQueryStages = 2;
 
-// kNumGroups: warpgroups of a block that multiply. One is enough where sequences have few rows.
-// kWholeRows: a box of keys is whole rows in groups of eight, as pages of a cache have them one
-// after the other; else it is a part of 64 columns. The same for heads of 64.
+// kNumGroups: warpgroups of a block that multiply. One is enough if sequences have few rows.
+// kInGroups: a box of keys is whole rows in groups of eight, as blocks of a cache have them one
+// after the other. Otherwise a box is a part of 64 columns. For heads of 64 both are the same.
 template <int kHeadDim, int kNumGroups, bool kInGroups = false>
 struct Shape {
   static constexpr int kHeadSize = kHeadDim;
@@ -34,21 +34,21 @@ struct Shape {
   static constexpr int kRows = kGroups * kGroupRows;
   static constexpr int kStages = kHeadDim == 64 && !kAlone ? 4 : 2;
   static constexpr int kParts = kHeadDim / kSwizzledColumns;
-  static constexpr int kBoxParts = kInGroups ? 1 : kParts;  // boxes beside each other
+  static constexpr int kBoxParts = kInGroups ? 1 : kParts;  // boxes side by side
   static constexpr int kBoxColumns = kHeadDim / kBoxParts;
-  // Bytes of a tile of keys or values between its groups of eight rows and between parts of 64
-  // columns.
+  // Strides of a tile of keys or values in bytes: between its groups of eight rows, and between its
+  // parts of 64 columns.
   static constexpr int kGroupBytes = kInGroups ? kParts * kSwizzledGroupBytes : kSwizzledGroupBytes;
   static constexpr int kPartBytes =
       kInGroups ? kSwizzledGroupBytes : (kKeys >> kGroupShift) * kSwizzledGroupBytes;
-  static constexpr int kBlocks = kHeadDim == 64 && kAlone ? 2 : 1;  // of a multiprocessor
-  // Registers of a thread, which together are what a multiprocessor has.
+  static constexpr int kBlocks = kHeadDim == 64 && kAlone ? 2 : 1;  // per multiprocessor
+  // Registers of a thread. All threads together use all registers of a multiprocessor.
   static constexpr int kCopyRegisters = kHeadDim == 64 ? 32 : 40;
   static constexpr int kMultiplyRegisters = kHeadDim == 64 ? 160 : 232;
 };
 
-// A tile of query rows. The rows of a sequence and of 2^head_shift query heads that share their
-// keys are numbered query-major (TileList).
+// A tile of query rows. Rows of a sequence and of 2^head_shift query heads that share their keys
+// are numbered query-major (TileList).
 struct Tile {
   int sequence, first_query, query_length, context;
   int first_head, first_row;
@@ -68,7 +68,7 @@ struct Shared {
 
 struct Maps {
   CUtensorMap query, keys, values;
-  CUtensorMap last_keys, last_values;  // of Shape::kWholeRows: groups where a context ends
+  CUtensorMap last_keys, last_values;  // for Shape::kWholeRows: groups at the end of a context
 };
 
 // The tile of lane `from`, in every lane.
@@ -85,8 +85,8 @@ __device__ int KeysOf(const AttentionArgs<T>& args, const Tile& tile, int row, i
   return max(0, tile.context - tile.query_length + (row >> head_shift) + 1);
 }
 
-// The tile at a place of the list; one without rows where there is none. It may be asked for before
-// the kernel's turn.
+// The tile at a place of the list. It has no rows if the place is empty. May be called before
+// WaitForEarlierKernels.
 template <typename T>
 __device__ Tile TileAt(const AttentionArgs<T>& args, const TileList& list, int64_t place,
                        int rows) {
@@ -107,7 +107,7 @@ __device__ Tile TileAt(const AttentionArgs<T>& args, const TileList& list, int64
   return tile;
 }
 
-// What the copying warp does.
+// The copying warp.
 template <typename T, typename S>
 struct Copier {
   static constexpr int kTileBytes = kKeys * S::kHeadSize * static_cast<int>(sizeof(T));
@@ -116,12 +116,12 @@ struct Copier {
   const Maps& maps;
   const AttentionArgs<T>& args;
   const TileList& list;
-  const int box_shift;  // of the number of keys of a copy, a power of two
+  const int box_shift;  // log2 of the keys of a copy
   const int lane;
   Ring<kQueryStages> queries = {0, 1};  // nothing to wait for in the first round
   Ring<S::kStages> stages = {0, 1};
 
-  // Waits for the kernel's turn when it knows the first tiles.
+  // Calls WaitForEarlierKernels when it knows the first tiles.
   __device__ void Run() {
     for (int64_t turn = 0; turn * gridDim.x < list.size; turn += kWarpSize) {
       const int64_t place = TileList::PlaceOf(turn + lane, blockIdx.x, gridDim.x);
@@ -139,10 +139,10 @@ struct Copier {
 
   __device__ void CopyTile(const Tile& tile) {
     CopyQueries(tile);
-    const int head = tile.first_head / args.group_size;  // of keys and values
+    const int head = tile.first_head / args.group_size;  // key-value head
     int block = BlockOf(tile, tile.num_key_tiles - 1);
     for (int i = tile.num_key_tiles - 1; i >= 0; --i) {
-      const int next = BlockOf(tile, i - 1);  // on its way while this tile waits for room
+      const int next = BlockOf(tile, i - 1);  // loaded while this tile waits for room
       CopyKeys(tile, head, i, block);
       block = next;
     }
@@ -152,8 +152,8 @@ struct Copier {
   __device__ static bool InGroups(const Tile& tile, int key_tile) {
     return S::kWholeRows && (key_tile + 1) * kKeys > tile.context;
   }
-  // Of the number of keys of a box: a block of the cache or the part of it that is in the tile, of
-  // packed keys the whole tile.
+  // log2 of the keys of a box. For a cache: a block, or the part of it that is in the tile. For
+  // packed keys: the whole tile.
   __device__ int BoxShift(const Tile& tile, int key_tile) const {
     return InGroups(tile, key_tile) ? kGroupShift : box_shift;
   }
@@ -162,8 +162,8 @@ struct Copier {
     const int shift = BoxShift(tile, key_tile);
     return key_tile * kKeys + ((lane << shift) & (kKeys - 1));
   }
-  // The block of the cache that this lane's box lies in, of packed keys 0. Nothing is computed from
-  // it until its tile's turn: a warp waits for a load where its number is first used.
+  // The cache block of this lane's box; 0 for packed keys. It is not used before its tile's turn,
+  // because a warp waits for a load at the first use of its result.
   __device__ int BlockOf(const Tile& tile, int key_tile) const {
     const int first_key = FirstKey(tile, key_tile);
     if (key_tile < 0 || first_key >= tile.context || args.block_tables == nullptr) return 0;
@@ -171,7 +171,7 @@ struct Copier {
                              args.block_size.Quotient(first_key)];
   }
 
-  // A tile whose first_row is below 0 ends the list.
+  // A tile with a negative first_row ends the list.
   __device__ void CopyQueries(const Tile& tile) {
     constexpr int kBytes = S::kRows * S::kHeadSize * static_cast<int>(sizeof(T));
     WaitFor(shared.query_empty[queries.at], queries.parity);
@@ -197,7 +197,7 @@ struct Copier {
     queries.Advance();
   }
 
-  // block: where this lane's box lies (BlockOf).
+  // block: the cache block of this lane's box (BlockOf).
   __device__ void CopyKeys(const Tile& tile, int head, int key_tile, int block) {
     const bool in_groups = InGroups(tile, key_tile), paged = args.block_tables != nullptr;
     const int shift = BoxShift(tile, key_tile), keys = 1 << shift;
@@ -205,7 +205,7 @@ struct Copier {
     const int first_key = key_tile * kKeys + place;
     const int count = min(max(tile.context - first_key, 0), keys);
     const int to = part * kKeys * kSwizzledColumns + place * S::kBoxColumns;
-    // The row at which the box begins, in the tensor that it lies in.
+    // The first row of the box, in the tensor that contains it.
     int row = tile.first_query + first_key;
     if (paged) {
       const int block_size = args.block_size.value();
