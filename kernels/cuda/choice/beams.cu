@@ -1,5 +1,5 @@
-// The operators of beam search that run between two steps, so that no step waits for the host to
-// read which beams go on.
+// Beam search operators that run between two steps, so that no step waits for the host to read the
+// surviving beams.
 #include <algorithm>
 #include <vector>
 
@@ -20,8 +20,8 @@ constexpr int kTileColumns = 32;
 constexpr int kCopyThreads = 128;
 constexpr int kLayersPerLaunch = 32;
 
-// A BeamSearch whose host arrays travel with the launch, joined with those of the other searches:
-// first_score, first_end and last_end are places in the joined arrays.
+// A BeamSearch whose host arrays are sent with the launch, concatenated with those of the other
+// searches. first_score, first_end and last_end are indices in the concatenated arrays.
 struct SearchArgs {
   int32_t first_row, num_rows, width;
   int32_t first_beam;
@@ -37,7 +37,7 @@ struct AdvanceArgs {
   int end_ids;
   int counts;  // [num_rows]
   const float* words;
-  const float* normalizers;  // [num_rows]; of searches that renormalize
+  const float* normalizers;  // [num_rows]; for searches that renormalize
   const float* values;
   const int32_t* ids;
   int max_count;
@@ -51,7 +51,7 @@ struct Head {
   int row;
 };
 
-// The best of the warp's heads, in every lane.
+// The best of the warp's heads. Every lane gets it.
 __device__ inline Head WarpBest(Head head) {
 #pragma unroll
   for (int offset = kWarpSize / 2; offset > 0; offset /= 2) {
@@ -62,10 +62,10 @@ __device__ inline Head WarpBest(Head head) {
   return head;
 }
 
-// Grid: searches; a warp each, which merges the rows' sorted lists. Bound by its launch: a search
+// Grid: searches, one warp each. It merges the rows' sorted lists. Bound by its launch: a search
 // looks at some tens of candidates.
 __global__ void AdvanceBeamsKernel(const __grid_constant__ AdvanceArgs args) {
-  extern __shared__ int heads[];  // of each row, the best candidate not taken
+  extern __shared__ int heads[];  // per row: the best candidate not taken
   WaitForEarlierKernels();
   const LaunchValues& host = args.values_of_host;
   const auto search = host.Get<SearchArgs>(args.searches, blockIdx.x);
@@ -116,8 +116,8 @@ __global__ void AdvanceBeamsKernel(const __grid_constant__ AdvanceArgs args) {
   }
 }
 
-// The same where no search has more candidates than a warp has lanes: each lane ranks its own.
-// Grid: searches; a warp each. Bound by its launch.
+// The same if no search has more candidates than a warp has lanes. Each lane ranks its own.
+// Grid: searches, one warp each. Bound by its launch.
 __global__ void AdvanceFewBeamsKernel(const __grid_constant__ AdvanceArgs args) {
   const LaunchValues& host = args.values_of_host;
   const auto search = host.Get<SearchArgs>(args.searches, blockIdx.x);
@@ -128,7 +128,7 @@ __global__ void AdvanceFewBeamsKernel(const __grid_constant__ AdvanceArgs args) 
   float row_score = 0.0f;
   if (row < search.num_rows) {
     follows = lane - first_lane < host.Get<int32_t>(args.counts, search.first_row + row);
-    // Words are of a step before.
+    // An earlier step wrote the words.
     row_score = search.first_score >= 0
                     ? host.Get<float>(args.host_scores, search.first_score + row)
                     : __int_as_float(LoadEarly(reinterpret_cast<const int32_t*>(args.words) - 1 -
@@ -175,8 +175,8 @@ __global__ void AdvanceFewBeamsKernel(const __grid_constant__ AdvanceArgs args) 
   }
 }
 
-// The first num_filled positions of block `source` go to block `target`, in every layer. Nothing is
-// copied where `source` is below 0.
+// Copies the first num_filled positions of block `source` to block `target`, in every layer. Copies
+// nothing if `source` is negative.
 struct TailCopy {
   int32_t source, target, num_filled;
 };
@@ -184,7 +184,7 @@ struct TailCopy {
 struct ReorderArgs {
   LaunchValues values_of_host;  // at these offsets:
   int groups;                   // BeamTables
-  int first_copies;             // of each group, in `copies`
+  int first_copies;             // per group, in `copies`
   const int32_t* words;
   int32_t* block_tables;
   int max_blocks;
@@ -217,7 +217,7 @@ __global__ void ReorderKernel(const __grid_constant__ ReorderArgs args) {
   for (int row = threadIdx.x; row < n; row += blockDim.x) {
     TailCopy copy = {-1, 0, 0};
     if (group.num_filled > 0) {
-      // Every thread walks up to its own row: n is small.
+      // Every thread walks up to its own row, as n is small.
       BeamTailWalk walk(parents, n);
       BeamTail tail = walk.Next();
       for (int earlier = 0; earlier < row; ++earlier) tail = walk.Next();
@@ -249,8 +249,8 @@ struct CopyTailsArgs {
   int64_t position_bytes;  // of a head
 };
 
-// Grid: (rows of all groups, keys and values of the layers). Bound by memory, where there is
-// anything to copy.
+// Grid: (rows of all groups, keys and values of the layers). Bound by memory, if there is anything
+// to copy.
 template <typename Unit>
 __global__ void __launch_bounds__(kCopyThreads) CopyTailsKernel(CopyTailsArgs args) {
   WaitForEarlierKernels();

@@ -5,7 +5,8 @@
 namespace beamline::cuda {
 namespace {
 
-// Appends `entries` to `all` in the order of their ids; equal ids keep theirs, in which they apply.
+// Appends `entries` to `all`, sorted by id. Entries with the same id keep their order, in which
+// they apply.
 template <typename Entry>
 void AppendSorted(const std::vector<Entry>& entries, std::vector<Entry>& all) {
   const auto begin = static_cast<std::ptrdiff_t>(all.size());
@@ -30,7 +31,7 @@ FlatEdits FlattenEdits(const TopCandidatesParams& params) {
   const auto vocab_size = static_cast<int32_t>(params.logits.dim(-1));
   flat.rows.reserve(params.counts.size());
   for (size_t r = 0; r < params.counts.size(); ++r) {
-    if (r > 0 && AsksForTheSame(params, r - 1, r)) {  // as rows of one search
+    if (r > 0 && AsksForTheSame(params, r - 1, r)) {  // like rows of one search
       flat.rows.push_back(CandidateRow(flat.rows.back()));
       continue;
     }
@@ -68,7 +69,8 @@ FlatEdits FlattenEdits(const TopCandidatesParams& params) {
       row.normalization = Normalization::kBeforeEdits;
       flat.any_before_edits = true;
     }
-    // Few biases are common: translators ban the padding, a minimum length bans the end tokens.
+    // Few biases are common: encoder-decoders ban the padding token, a minimum length bans the end
+    // tokens.
     row.plain = row.count <= kMostPlainCandidates && !in_place &&
                 row.first_penalty == row.last_penalty &&
                 row.last_bias - row.first_bias <= kMostPlainBiases;

@@ -1,5 +1,4 @@
-// Edits on the device: entries sorted by id, applied to a stretch of the vocabulary or to one
-// token.
+// Edits on the device: entries sorted by id, applied to a chunk of the vocabulary or to one token.
 #pragma once
 
 #include "kernels/cuda/choice/candidate_edits.h"
@@ -21,7 +20,7 @@ __device__ int LowerBound(const Entry* entries, int first, int last, int id) {
 }
 
 // scores[id - begin] = edit(entry, scores[id - begin]) for every entry whose id is in [begin, end).
-// One thread of the block takes all entries of an id, in order.
+// One thread of the block applies all entries of an id, in order.
 template <typename Entry, typename Edit>
 __device__ void EditChunk(const Entry* entries, int first, int last, int begin, int end,
                           float* scores, Edit edit) {
@@ -46,7 +45,7 @@ __device__ float EditOne(const Entry* entries, int first, int last, int id, floa
   return score;
 }
 
-// The arithmetic of Hugging Face's processors.
+// The arithmetic of the logits processors of Hugging Face transformers.
 struct Penalize {
   const CandidateRow& row;
   __device__ float operator()(const LogitsEdits::Penalty& penalty, float score) const {

@@ -1,5 +1,5 @@
-// Operators that choose tokens and beams, one function each: launched on the device's stream,
-// faults recorded in the device.
+// Operators that choose tokens and beams, one function each. They are launched on the device's
+// stream. The device records faults.
 #pragma once
 
 #include "kernels/cuda/device/device.h"

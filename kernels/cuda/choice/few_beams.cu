@@ -1,5 +1,5 @@
-// ReorderBeams of few beams, in one launch: tables travel with it, so that every block finds by
-// itself, out of its group's parents alone, which block a row goes on with.
+// ReorderBeams for few beams, in one launch. The tables are sent with the launch, so that every
+// block finds a row's next block from the parents of its group alone.
 #include "kernels/cuda/choice/few_beams.h"
 
 #include <algorithm>
@@ -16,18 +16,18 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kMostLayers = 32;
-constexpr int kMostTableBytes = 1536;  // of those of a launch
+constexpr int kMostTableBytes = 1536;  // of a launch, with its rows and fills
 
 // A row of a group.
 struct RowArgs {
   int32_t row;          // of its group
   int32_t num_rows;     // of the group
   int32_t parent_word;  // of the group
-  int32_t table;        // the group's, in `tables`: [num_rows, column + 1]
+  int32_t table;        // the group's first entry in `tables`: [num_rows, column + 1]
   int32_t column;
   int32_t num_filled;
-  int32_t table_row;  // of block_tables
-  int32_t token;      // of slots
+  int32_t table_row;  // in block_tables
+  int32_t token;      // in slots
 };
 
 struct FewBeamsArgs {
@@ -42,15 +42,15 @@ struct FewBeamsArgs {
   int max_blocks;
   int32_t* slots;
   int block_size;
-  int num_caches;                 // the grid's y, less one
+  int num_caches;                 // the grid's y, minus one
   char* caches[2 * kMostLayers];  // keys and values of each layer
   int num_heads;
   int64_t head_bytes;      // of a block
   int64_t position_bytes;  // of a head
 };
 
-// Where a row's blocks come from: those before the last one, and the last one (BeamTailWalk, by the
-// lanes of a warp instead of by turns).
+// The rows whose blocks a row gets: `parent` for all blocks but the last, `blocks_of` for the last.
+// As BeamTailWalk, but by the lanes of a warp in parallel.
 struct Origin {
   int parent;
   int blocks_of;
@@ -60,7 +60,7 @@ struct Origin {
 __device__ Origin OriginOf(const RowArgs& row, const int32_t* words) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const bool exists = lane < row.num_rows;
-  const int parent = exists ? words[row.parent_word + lane] : -1 - lane;  // no two alike
+  const int parent = exists ? words[row.parent_word + lane] : -1 - lane;  // all different
   const unsigned alike = __match_any_sync(kFullMask, parent);
   const bool is_first = __ffs(static_cast<int>(alike)) - 1 == lane;
   const unsigned later = __ballot_sync(kFullMask, !is_first);
@@ -68,7 +68,7 @@ __device__ Origin OriginOf(const RowArgs& row, const int32_t* words) {
   Origin origin = {__shfl_sync(kFullMask, parent, row.row), 0, (later >> row.row & 1u) != 0};
   origin.blocks_of = origin.parent;
   if (origin.copied) {
-    // Those before it have taken as many rows without children.
+    // Earlier copied rows have taken as many rows without children.
     unsigned childless = ~parents;
 #pragma unroll 1
     for (unsigned taken = later & ((1u << row.row) - 1u); taken != 0; taken &= taken - 1) {
@@ -79,8 +79,8 @@ __device__ Origin OriginOf(const RowArgs& row, const int32_t* words) {
   return origin;
 }
 
-// Grid: (rows of all groups, keys and values of the layers, and one for what is no cache). Bound by
-// its launch and the latencies of a word and of what it tells to copy.
+// Grid: (rows of all groups, keys and values of the layers, and one more for tables and tokens).
+// Bound by its launch, and by the latencies of a parent word and of the copy that depends on it.
 template <typename Unit>
 __global__ void __launch_bounds__(kThreads)
     FewBeamsKernel(const __grid_constant__ FewBeamsArgs args) {
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// The rows of all groups, and the parts of their tables that the beams have filled.
+// Collects the rows of all groups, and the filled parts of their tables.
 void Gather(const ReorderBeamsParams& params, std::vector<RowArgs>& rows,
             std::vector<int32_t>& tables) {
   for (const BeamTables& group : params.groups) {

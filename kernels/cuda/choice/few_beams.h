@@ -1,4 +1,4 @@
-// ReorderBeams of few beams.
+// ReorderBeams for few beams.
 #pragma once
 
 #include "kernels/cuda/device/device.h"
@@ -6,8 +6,8 @@
 
 namespace beamline::cuda {
 
-// Computes a call whose tables the host knows and whose groups are small, in one launch; returns
-// whether it is one.
+// Computes a call in one launch, if it has host_tables and its groups are small. Returns false, and
+// does nothing, for other calls.
 bool ReorderFewBeams(Device& device, const ReorderBeamsParams& params);
 
 }  // namespace beamline::cuda

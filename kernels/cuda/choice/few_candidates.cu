@@ -1,8 +1,8 @@
-// TopCandidates of few rows, all of them plain, as a step of one or some requests has them: a
-// cluster of blocks a row, every thread of which holds its logits in registers. What bounds it is
-// how often one has to wait for the others: they tell each other the greatest of each warp, list
-// what reaches a threshold among these in the first block's shared memory, and the first warp there
-// ranks the list.
+// TopCandidates for few rows that are all plain, as in a step of one or a few requests. A cluster
+// of blocks computes a row; its threads hold the logits in registers. The time depends on how often
+// blocks wait for each other. They exchange the greatest value of each warp. Then they list the
+// values that reach a threshold from these, in the first block's shared memory. The first warp of
+// that block ranks the list.
 #include <algorithm>
 
 #include "base/math.h"
@@ -16,33 +16,33 @@ namespace beamline::cuda {
 namespace {
 
 constexpr int kClusterArchitecture = 90;
-constexpr int kBlocks = 8;  // of a cluster
+constexpr int kBlocks = 8;  // per cluster
 constexpr int kMostThreads = 1024;
 constexpr int kWarpsOfChunk = kSumThreads / kWarpSize;
 constexpr int kMostChunks = kBlocks * kMostThreads / kSumThreads;
-constexpr int kLeastChunks = 5;  // each of a row's candidates may be the greatest of a warp
+constexpr int kLeastChunks = 5;  // each candidate of a row may be the greatest of a warp
 constexpr int kMostListed = 256;
 constexpr int kMostRows = 16;
 constexpr int kMostBiases = 64;
 static_assert((kLeastChunks - 1) * kWarpsOfChunk >= kMostPlainCandidates);
 
-// What travels with the launch.
+// The values that are sent with the launch.
 struct FewRows {
   CandidateRow rows[kMostRows];
   LogitsEdits::Bias biases[kMostBiases];
 };
 
-// Of the cluster's first block.
+// In shared memory of the cluster's first block.
 struct RowLists {
   float2 sums[kMostChunks][kWarpsOfChunk];  // of each warp's exponentials
-  int size;                                 // may be more than kMostListed, which are there then
+  int size;                                 // may exceed kMostListed, the number of stored entries
   uint64_t keys[kMostListed];
   float logits[kMostListed];                       // unedited
-  int best[kMostPlainCandidates];                  // places in the list
+  int best[kMostPlainCandidates];                  // indices in the list
   uint64_t greatest[kMostChunks * kWarpsOfChunk];  // of each warp, below a bound
 };
 
-// What any thread of the cluster wrote to shared memory is there for all of them.
+// A barrier of the cluster. After it, all threads see each other's writes to shared memory.
 __device__ void Meet() {
   ClusterArrive();
   ClusterWait();
@@ -54,7 +54,7 @@ __device__ int Lane() { return static_cast<int>(threadIdx.x) % kWarpSize; }
 // A thread's share of a row: every kSumThreads-th id of a chunk.
 struct Share {
   int first;                     // id
-  int size;                      // ids from there to the vocabulary's end, or fewer than 1
+  int size;                      // ids from there to the end of the vocabulary; may be below 1
   float values[kKeysPerThread];  // -infinity past the end
 
   __device__ int Id(int j) const { return first + j * kSumThreads; }
@@ -71,7 +71,7 @@ __device__ void Load(const CandidateArgs& args, int row, int chunk, Share& share
   }
 }
 
-// Adds the biases. `maximum`, of the values, is kept up.
+// Adds the biases, and updates `maximum` of the values.
 __device__ void AddBiases(const Biases& biases, Share& share, float& maximum) {
 #pragma unroll 1
   for (int b = 0; b < biases.count; ++b) {
@@ -87,8 +87,8 @@ __device__ void AddBiases(const Biases& biases, Share& share, float& maximum) {
   }
 }
 
-// Lists what reaches the threshold. Few numbers do, so that they are read again: registers cannot
-// be indexed at run time, and code that runs once takes longer to be fetched than to run.
+// Lists the values that reach the threshold. They are few, so they are read again: registers cannot
+// be indexed at run time, and code that runs once takes longer to fetch than to run.
 __device__ void ListReaching(const CandidateArgs& args, int row, const Biases& biases,
                              const Share& share, uint32_t threshold, RowLists& lists) {
   // NaN counts as -infinity, and a comparison with it is false.
@@ -110,8 +110,8 @@ __device__ void ListReaching(const CandidateArgs& args, int row, const Biases& b
   }
 }
 
-// Lists the `count` best alone, one after the other: where more numbers are equal than a list
-// holds. Every thread of the cluster calls it; `first`: Share::first.
+// Lists only the `count` best, one after the other. For rows with more equal values than a list
+// holds. Called by every thread of the cluster. `first`: Share::first.
 __device__ __noinline__ void ListByTurns(const CandidateArgs& args, int row, int count,
                                          Biases biases, int warp, int first, RowLists& lists) {
   const float* const logits = args.logits + row * args.logits_stride;
@@ -149,7 +149,7 @@ __device__ __noinline__ void ListByTurns(const CandidateArgs& args, int row, int
   }
 }
 
-// Ranks the list and writes what the row asks for; by the cluster's first warp.
+// Ranks the list and writes the row's results. Called by the cluster's first warp.
 __device__ void FinishRow(const CandidateArgs& args, const CandidateRow& row, int r,
                           const Biases& biases, RowLists& lists) {
   float2 normalizer = WarpNormalizer(args, r, [&](int chunk) {
@@ -180,7 +180,7 @@ __device__ void FinishRow(const CandidateArgs& args, const CandidateRow& row, in
   WriteRow(args, row, r, biases, normalizer, key, logit);
 }
 
-// What a thread begins with: its row, its warp, and what it has of the row, edited.
+// A thread's state at the start: its row, its warp, and its edited share of the row.
 struct Own {
   const CandidateRow& row;
   Biases biases;
@@ -188,7 +188,7 @@ struct Own {
   int chunk;
   Share share;
   float2 sum;     // of its warp, before edits
-  float maximum;  // its own
+  float maximum;  // of its share
 };
 
 __device__ __forceinline__ Own Begin(const CandidateArgs& args, const FewRows& few) {
@@ -206,15 +206,15 @@ __device__ __forceinline__ Own Begin(const CandidateArgs& args, const FewRows& f
   return own;
 }
 
-// Grid: (kBlocks, rows); kSumThreads threads for each chunk of a block. Bound by latencies: of the
-// logits, of three barriers of the cluster, of the last warp's sums, and of some hundred lines of
-// code, which a step's weights have driven out of the caches.
+// Grid: (kBlocks, rows); kSumThreads threads per chunk of a block. Bound by latencies: of the
+// logits, of three cluster barriers, of the last warp's sums, and of some hundred lines of code,
+// which a step's weights have evicted from the caches.
 __global__ void __launch_bounds__(kMostThreads)
     FewRowsKernel(const __grid_constant__ CandidateArgs args, const __grid_constant__ FewRows few) {
   __shared__ uint32_t maxima[kMostChunks * kWarpsOfChunk];  // OrderedKey
   __shared__ RowLists lists;
   if (threadIdx.x == 0) lists.size = 0;
-  ClusterArriveRelaxed();  // nobody writes to a block that has not begun
+  ClusterArriveRelaxed();  // no writes to a block that has not started
   WaitForEarlierKernels();
   const auto [row, biases, warp, chunk, share, sum, maximum] = Begin(args, few);
   const int r = blockIdx.y;
@@ -226,7 +226,7 @@ __global__ void __launch_bounds__(kMostThreads)
   Meet();
 
   if (row.forced_id < 0) {
-    uint32_t of_group = 0;  // of warps, of which there are as many groups as a warp has lanes
+    uint32_t of_group = 0;  // of warps; one group per lane
 #pragma unroll 1
     for (int w = Lane(); w < num_warps; w += kWarpSize) of_group = max(of_group, maxima[w]);
     ListReaching(args, r, biases, share, ThresholdOf<4>(of_group, row.count), lists);
@@ -240,7 +240,7 @@ __global__ void __launch_bounds__(kMostThreads)
   ClusterWait();
 }
 
-// The best of a warp's edited numbers by CandidateKey; 0: it has none.
+// The best of a warp's edited values by CandidateKey; 0: none.
 __device__ uint64_t BestOfWarp(const Share& share, float maximum) {
   const uint32_t greatest = __reduce_max_sync(kFullMask, share.Has(0) ? OrderedKey(maximum) : 0);
   uint32_t id = ~uint32_t{0};
@@ -252,14 +252,14 @@ __device__ uint64_t BestOfWarp(const Share& share, float maximum) {
   return uint64_t{greatest} << 32 | ~id;
 }
 
-// The same of rows that want their best alone, as a greedy step's do: each warp tells the first
-// block its own. Bound by latencies: of the logits, of one barrier, of the last warp's sums, and of
+// The same for rows that want only their best, as in a greedy step. Each warp sends its best to the
+// first block. Bound by latencies: of the logits, of one barrier, of the last warp's sums, and of
 // fewer lines of code.
 __global__ void __launch_bounds__(kMostThreads)
     FewBestKernel(const __grid_constant__ CandidateArgs args, const __grid_constant__ FewRows few) {
   __shared__ float2 sums[kMostChunks][kWarpsOfChunk];
   __shared__ uint64_t best[kMostChunks * kWarpsOfChunk];
-  ClusterArriveRelaxed();  // nobody writes to a block that has not begun
+  ClusterArriveRelaxed();  // no writes to a block that has not started
   WaitForEarlierKernels();
   const auto [row, biases, warp, chunk, share, sum, maximum] = Begin(args, few);
   const int r = blockIdx.y;

@@ -1,4 +1,4 @@
-// FillTokens: tokens that the device itself has chosen, before anybody has read them.
+// FillTokens: copies tokens that the device chose, before the host has read them.
 #include "base/math.h"
 #include "kernels/cuda/choice/choice_ops.h"
 #include "kernels/cuda/device/launch.cuh"

@@ -1,4 +1,4 @@
-// Floats as unsigned integers of the same order, for selections.
+// Floats as unsigned integers with the same order, for selection.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ __device__ inline float FromOrderedKey(uint32_t key) {
   return __uint_as_float((key & 0x80000000u) != 0 ? key & 0x7fffffffu : ~key);
 }
 
-// A candidate as one number: the higher value is greater, among equals the lower id. 0 is none.
+// A candidate as one number. A higher value is greater; of equal values the lower id is. 0: none.
 __device__ inline uint64_t CandidateKey(float value, int32_t id) {
   return uint64_t{OrderedKey(value)} << 32 | ~static_cast<uint32_t>(id);
 }
@@ -46,7 +46,8 @@ __device__ inline uint64_t WarpSum(uint64_t x) {
   return x;
 }
 
-// Sorts kCount candidates in shared memory, best first, by the whole block; ends with a barrier.
+// Sorts kCount candidates in shared memory, best first. Called by the whole block. Ends with a
+// barrier.
 template <int kCount>
 __device__ inline void BitonicSort(uint64_t* candidates) {
   for (int width = 2; width <= kCount; width *= 2) {

@@ -1,9 +1,10 @@
-// TopCandidates of rows with few candidates and few edits or none, as a beam search or a greedy
-// step wants them, and of rows whose one candidate is forced, as scoring does. A block has a row,
-// so that its chunks meet in shared memory. A warp finds the greatest number of a chunk of the
-// vocabulary and the sum of its exponentials with the logits in registers and without the block's
-// barriers. What reaches the least of the greatest of as many chunks as candidates are wanted is a
-// short list as a rule, which the first warp sorts; else it merges the best of each chunk.
+// TopCandidates for rows with few candidates and few edits or none, as in beam search or a greedy
+// step, and for rows with one forced candidate, as in scoring. One block computes a row, so that
+// its chunks meet in shared memory. One warp finds the greatest value of a chunk of the vocabulary
+// and the sum of its exponentials. It holds the logits in registers and needs no block barriers.
+// The threshold is the count-th greatest of the chunks' greatest values. The values that reach it
+// are usually a short list, which the first warp sorts. Otherwise the first warp merges the best of
+// each chunk.
 #include "base/math.h"
 #include "kernels/cuda/choice/candidate_args.cuh"
 #include "kernels/cuda/choice/ordered_key.cuh"
@@ -13,12 +14,12 @@
 namespace beamline::cuda {
 namespace {
 
-constexpr int kShares = kSumThreads / kWarpSize;  // sums of a lane, one a thread it stands for
+constexpr int kShares = kSumThreads / kWarpSize;  // sums of a lane, one per thread that it replaces
 constexpr int kMostListed = 128;
-constexpr int64_t kMostSharedBytes = 16 << 10;  // of what chunks found
+constexpr int64_t kMostSharedBytes = 16 << 10;  // for the results of chunks
 static_assert(kMostPlainCandidates <= kWarpSize);
 
-// In shared memory, a warp's or the block's: the keys that reach a threshold, and then the best of
+// A warp's or the block's list, in shared memory: the keys that reach a threshold, then the best of
 // them.
 struct List {
   int size;
@@ -28,7 +29,7 @@ struct List {
 
 __device__ int Lane() { return static_cast<int>(threadIdx.x) % kWarpSize; }
 
-// A chunk of the vocabulary as a warp reads it: a lane's i-th id is first + i * kWarpSize.
+// A chunk of the vocabulary as a warp reads it. A lane's i-th id is first + i * kWarpSize.
 struct Chunk {
   const float* logits;  // of the row
   int first, end;       // this lane's first id, and the vocabulary's end
@@ -55,7 +56,7 @@ __device__ void LoadValues(const Chunk& chunk, Values& values) {
   }
 }
 
-// Whether the chunk that begins at `begin` has any of the biases; adds those to this lane's values.
+// Adds the biases of the chunk at `begin` to this lane's values. Returns whether the chunk has any.
 __device__ bool AddBiases(const Biases& biases, const Chunk& chunk, int begin, Values& values) {
   bool any = false;
 #pragma unroll 1
@@ -75,7 +76,8 @@ __device__ bool AddBiases(const Biases& biases, const Chunk& chunk, int begin, V
   return any;
 }
 
-// Adds shares across lanes: afterwards a lane holds half as many, the upper lanes the upper ones.
+// Adds shares across lanes. After that a lane holds half as many: the upper lanes hold the upper
+// ones.
 template <int kCount>
 __device__ void HalveShares(float (&sums)[kShares], int offset) {
   const bool upper = (Lane() & offset) != 0;
@@ -87,8 +89,8 @@ __device__ void HalveShares(float (&sums)[kShares], int offset) {
   }
 }
 
-// The sum of a chunk, by the same additions in the same order as a block of kSumThreads does them:
-// WarpCombine of each share, of all shares at once.
+// The sum of a chunk, by the same additions in the same order as in a block of kSumThreads:
+// WarpCombine of each share, for all shares at once.
 __device__ float2 SumShares(const float2 (&shares)[kShares]) {
   static_assert(kShares == 8);
   float maxima[kShares], sums[kShares];
@@ -115,9 +117,9 @@ __device__ void Append(uint64_t key, List& list) {
   if (place < kMostListed) list.keys[place] = key;
 }
 
-// Calls store(i, key) for the `count` best of the listed keys, 0 where there are fewer. Where more
-// reached the threshold than a list holds (many equal numbers), next(key) finds this lane's best
-// below a key, one after the other.
+// Calls store(i, key) for the `count` best listed keys, with key 0 if there are fewer. If more keys
+// reached the threshold than a list holds (many equal values), finds them one after the other:
+// next(key) returns this lane's best below a key.
 template <typename Next, typename Store>
 __device__ void StoreBest(const List& list, int count, const Next& next, const Store& store) {
   const int size = list.size;
@@ -144,7 +146,7 @@ __device__ void StartList(List& list) {
   __syncwarp();
 }
 
-// Writes the chunk's best `count` to `best`, descending. `values` are edited; `maximum` is the
+// Writes the chunk's `count` best to `best`, descending. `values` are edited. `maximum` is the
 // greatest of this lane's.
 __device__ void SelectChunk(const Chunk& chunk, const Biases& biases, const Values& values,
                             float maximum, int count, List& list, uint64_t* best) {
@@ -161,7 +163,7 @@ __device__ void SelectChunk(const Chunk& chunk, const Biases& biases, const Valu
       if (all ? chunk.Has(i) : values[w][j] >= least) reach |= uint64_t{1} << i;
     }
   }
-  // Few do, so that they are read again: registers cannot be indexed at run time.
+  // These are few, so they are read again: registers cannot be indexed at run time.
   const auto key_of = [&](int i) {
     return CandidateKey(biases.Edited(chunk.Id(i), chunk.logits[chunk.Id(i)]), chunk.Id(i));
   };
@@ -181,12 +183,12 @@ __device__ void SelectChunk(const Chunk& chunk, const Biases& biases, const Valu
   StoreBest(list, count, next, [&](int i, uint64_t key) { best[i] = key; });
 }
 
-// What the chunks of a row found.
+// The results of a row's chunks.
 struct FoundOfRow {
   float2* sums;    // [num_chunks]
   uint64_t* best;  // [num_chunks, count]
 
-  // [num_chunks], in the same place: OrderedKey of each chunk's greatest edited number.
+  // [num_chunks], in the same memory: OrderedKey of each chunk's greatest edited value.
   __device__ uint32_t* greatest() const { return reinterpret_cast<uint32_t*>(best); }
 };
 
@@ -214,8 +216,8 @@ __device__ void MergeChunks(const uint64_t* keys, int total, int count, List& li
   __syncwarp();
 }
 
-// Computes what a row asks for from what its chunks found; by one warp. Where `listed`, the list
-// has the row's best and more.
+// Computes a row's results from those of its chunks. Called by one warp. `listed`: the list has the
+// row's best and more.
 __device__ void FinishPlainRow(const CandidateArgs& args, const CandidateRow& row, int r,
                                const Biases& biases, const FoundOfRow& found, bool listed,
                                List& list) {
@@ -248,7 +250,8 @@ __device__ float GreatestOf(const Values& values) {
   return greatest;
 }
 
-// Finds the sum of a chunk, and its greatest number or, without `by_list`, its best; by one warp.
+// Finds the sum of a chunk, and its greatest value (with `by_list`) or its best. Called by one
+// warp.
 __device__ void ComputeChunk(const CandidateArgs& args, const CandidateRow& row, int r, int index,
                              const Biases& biases, const FoundOfRow& found, bool by_list,
                              List& list) {
@@ -275,7 +278,7 @@ __device__ void ComputeChunk(const CandidateArgs& args, const CandidateRow& row,
   }
 }
 
-// Lists what reaches the threshold in a chunk; by one warp.
+// Lists the values of a chunk that reach the threshold. Called by one warp.
 __device__ void ListChunk(const CandidateArgs& args, int r, int index, const Biases& biases,
                           uint32_t threshold, List& list) {
   const int begin = index * kChunk;
@@ -299,8 +302,8 @@ __device__ void ListChunk(const CandidateArgs& args, int r, int index, const Bia
   }
 }
 
-// Lists what reaches the count-th of the chunks' greatest numbers: at least `count` do. Called by
-// the whole block, between barriers; false where there is no such number.
+// Lists the values that reach the count-th greatest of the chunks' greatest values. At least
+// `count` values do. Called by the whole block, between barriers. False if there is no such value.
 template <int kWarps>
 __device__ bool ListRow(const CandidateArgs& args, int r, int count, const Biases& biases,
                         const FoundOfRow& found, List& list) {
@@ -316,8 +319,8 @@ __device__ bool ListRow(const CandidateArgs& args, int r, int count, const Biase
   return true;
 }
 
-// Grid: a block for each row. Shared memory: what its chunks found, where it is at most
-// kMostSharedBytes. Bound by memory: the logits read once.
+// Grid: one block per row. Shared memory: the results of its chunks, if they are at most
+// kMostSharedBytes. Bound by memory: the logits are read once.
 template <int kWarps, int kBlocksEach>
 __global__ void __launch_bounds__(kWarps* kWarpSize, kBlocksEach)
     PlainKernel(const __grid_constant__ CandidateArgs args,
@@ -351,7 +354,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize, kBlocksEach)
     __syncthreads();
     listed = listed && lists[0].size <= kMostListed;
     if (listed) break;
-    // Many equal numbers, or too few.
+    // Too many equal values, or too few values.
     __syncthreads();
     by_list = false;
   }

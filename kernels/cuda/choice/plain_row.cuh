@@ -1,5 +1,5 @@
-// What the kernels of plain rows share (candidate_edits.h): their few edits, a threshold that few
-// numbers reach, and what a row's warp writes at its end.
+// Shared by the kernels of plain rows (candidate_edits.h): their few edits, a threshold that few
+// values reach, and the output of a row's results.
 #pragma once
 
 #include "kernels/cuda/choice/candidate_args.cuh"
@@ -9,7 +9,7 @@ namespace beamline::cuda {
 
 inline constexpr uint32_t kLowest = 0x007fffff;  // OrderedKey(-infinity)
 
-// The few edits of a row, in the order of their ids.
+// The few biases of a row, sorted by id.
 struct Biases {
   const LogitsEdits::Bias* entries;
   int count;
@@ -23,7 +23,7 @@ struct Biases {
   }
 };
 
-// The count-th greatest of the lanes' numbers: at least `count` lanes reach it.
+// The count-th greatest of the lanes' numbers. At least `count` lanes reach it.
 template <int kUnroll>
 __device__ uint32_t ThresholdOf(uint32_t number, int count) {
   int num_greater = 0;
@@ -34,18 +34,19 @@ __device__ uint32_t ThresholdOf(uint32_t number, int count) {
   return __reduce_min_sync(kFullMask, num_greater < count ? number : 0xffffffffu);
 }
 
-// Writes the edited logits of a row that all of its warps have read; by one warp.
+// Writes the edited logits of a row, after all of its warps have read it. Called by one warp.
 __device__ inline void StoreEdited(const Biases& biases, int vocab_size, float* logits) {
   __syncwarp();
   for (int i = static_cast<int>(threadIdx.x) % kWarpSize; i < biases.count; i += kWarpSize) {
     const int id = biases.entries[i].id;
-    const bool first = i == 0 || biases.entries[i - 1].id != id;  // of those of one id
+    const bool first = i == 0 || biases.entries[i - 1].id != id;  // of the entries of one id
     if (first && id >= 0 && id < vocab_size) logits[id] = biases.Edited(id, logits[id]);
   }
 }
 
-// Writes what row r asks for, by one warp whose lane i has the row's i-th candidate by its edited
-// logit: its key, of kNone, and its unedited logit. normalizer: WarpNormalizer's, in every lane.
+// Writes the results of row r. Called by one warp whose lane i has the row's i-th candidate by
+// edited logit: its key, as of Normalization::kNone, and its unedited logit. normalizer: from
+// WarpNormalizer, in every lane.
 __device__ inline void WriteRow(const CandidateArgs& args, const CandidateRow& row, int r,
                                 const Biases& biases, float2 normalizer, uint64_t key,
                                 float logit) {

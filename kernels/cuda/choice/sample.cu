@@ -1,7 +1,8 @@
-// Sample: temperature, top-k, top-p, min-p, typical-p (Hugging Face's order), then one draw.
-// Nothing is sorted: a filter works on a list of the row's greatest tokens (sample_listed.cuh), and
-// where that does not show what it keeps finds its threshold by bisection over the bits of the key.
-// Probability masses are summed as integers, so that no result depends on the order of additions.
+// Sample: temperature, top-k, top-p, min-p, typical-p (Hugging Face's order), then one sample.
+// Nothing is sorted. A filter works on a list of the row's greatest tokens (sample_listed.cuh). If
+// the list does not show what the filter keeps, it finds its threshold by bisection over the bits
+// of the key. Probability masses are summed as integers, so that results do not depend on the order
+// of additions.
 #include <algorithm>
 
 #include "base/math.h"
@@ -14,11 +15,11 @@
 namespace beamline::cuda {
 namespace {
 
-// The most rows of a launch: each takes two words of scratch memory for every token of the
+// Limit of the rows of a launch. Each takes two words of scratch memory per token of the
 // vocabulary.
 constexpr size_t kMostRows = 264;
 
-// Sums over the block of kCount numbers at once, in every thread.
+// Sums kCount numbers at once over the block. Every thread gets the sums.
 template <int kCount>
 __device__ void BlockSums(uint64_t (&x)[kCount]) {
   __shared__ uint64_t partials[kCount][kSampleWarps], totals[kCount];
@@ -45,9 +46,9 @@ __device__ uint64_t TotalMass(const Row& row) {
   return SampleBlockSum(total);
 }
 
-// The greatest key such that the tokens with it or a greater one weigh at least `target`; 0 when
-// all of them weigh less. A pass over the row settles three bits of the key (the first pass two).
-// Only tokens whose higher bits are the threshold's still matter, and these are soon few.
+// The greatest key such that the tokens with this or a greater key weigh at least `target`; 0 if
+// all tokens weigh less. A pass over the row finds three bits of the key (the first pass two). A
+// pass needs only the tokens whose higher bits are the threshold's, and these are soon few.
 template <typename Weight>
 __device__ uint32_t FindThreshold(const Row& row, uint64_t target, Weight weight) {
   constexpr int kBits = 3;
@@ -85,7 +86,7 @@ __device__ uint32_t FindThreshold(const Row& row, uint64_t target, Weight weight
   return threshold;
 }
 
-// The part of the vocabulary that a warp owns where the order of ids matters.
+// The part of the vocabulary that a warp owns, if the order of ids matters.
 struct Stretch {
   int begin, end;
 };
@@ -94,8 +95,8 @@ __device__ Stretch StretchOf(const Row& row, int warp) {
   return {min(warp * size, row.vocab_size), min((warp + 1) * size, row.vocab_size)};
 }
 
-// Calls body(id, weight, before) for every token, `before` the weight of the tokens with lower ids.
-// `weight` of a token past the end is not asked for.
+// Calls body(id, weight, before) for every token. `before` is the weight of the tokens with lower
+// ids. `weight` is not called for ids past the end.
 template <typename Weight, typename Body>
 __device__ void ScanTokens(const Row& row, Weight weight, Body body) {
   __shared__ uint64_t stretch_sums[kSampleWarps];
@@ -120,8 +121,8 @@ __device__ void ScanTokens(const Row& row, Weight weight, Body body) {
   __syncthreads();
 }
 
-// Keeps the fewest tokens, greatest keys first and lower ids first among equals, whose mass reaches
-// `share` of the whole; at least one.
+// Keeps the fewest tokens whose mass reaches `share` of the whole, at least one. Greater keys come
+// first, and of equal keys lower ids.
 __device__ void KeepTopMass(const Row& row, float share) {
   const uint64_t total = TotalMass(row);
   const uint64_t target = TargetMass(share, total);
@@ -149,8 +150,8 @@ __device__ void KeepTopK(const Row& row, int32_t top_k) {
   __syncthreads();
 }
 
-// Keeps the tokens whose information is closest to the entropy. Source: Meister et al.,
-// arXiv:2202.00666.
+// Keeps the tokens whose information content is closest to the entropy.
+// Source: Meister et al., arXiv:2202.00666.
 __device__ void KeepTypical(const Row& row, float typical_p) {
   const double total = static_cast<double>(TotalMass(row)) / kMassScale;
   const float log_total = static_cast<float>(log(total));
@@ -169,8 +170,8 @@ __device__ void KeepTypical(const Row& row, float typical_p) {
   KeepTopMass(row, typical_p);
 }
 
-// Draws by the inverse of the cumulative distribution over the kept tokens, in the order of their
-// ids.
+// Samples from the kept tokens by the inverse of their cumulative distribution, in the order of
+// their ids.
 __device__ void Draw(const Row& row, double uniform, int32_t* drawn) {
   const uint64_t total = TotalMass(row);
   const uint64_t target = DrawnMass(uniform, total);
@@ -181,8 +182,8 @@ __device__ void Draw(const Row& row, double uniform, int32_t* drawn) {
       });
 }
 
-// The same over the whole row, whose masses are not kept: a pass sums them by stretches, and one
-// warp finds the token within its own.
+// The same for the whole row, without stored masses. A pass sums the masses of each stretch, and
+// one warp finds the token in its own stretch.
 __device__ void DrawUnfiltered(const Row& row, double uniform, int32_t* drawn) {
   __shared__ uint64_t stretch_sums[kSampleWarps];
   const int warp = threadIdx.x / kWarpSize;
@@ -212,7 +213,7 @@ __device__ void DrawUnfiltered(const Row& row, double uniform, int32_t* drawn) {
   }
 }
 
-// Filters a row of any length and distribution by passes over it.
+// Filters a row of any length and distribution, by passes over it.
 __device__ void FilterRow(const Row& row, const SampleRow& options) {
   ForEachToken(row, [&](int id) {
     const float score = row.Score(id);
@@ -236,9 +237,9 @@ __device__ bool Filters(const SampleRow& options, int vocab_size) {
          options.min_p > 0.0f || options.typical_p < 1.0f;
 }
 
-// Grid: a block per draw. Bound by the latency of its passes over the row, which stays in L2 after
-// the first: 2 where nothing is filtered or the list shows what is kept, else some 12 more for each
-// of top-k, top-p and typical-p.
+// Grid: one block per sample. Bound by the latency of its passes over the row, which stays in L2
+// after the first one. There are 2 passes without filters, or if the list shows what is kept.
+// Otherwise some 12 more for each of top-k, top-p and typical-p.
 __global__ void __launch_bounds__(kSampleThreads)
     SampleKernel(const float* logits, int64_t logits_stride, int vocab_size, const SampleRow* rows,
                  float* masses, uint32_t* keys, int32_t* ids, float* values) {
@@ -255,7 +256,7 @@ __global__ void __launch_bounds__(kSampleThreads)
   float greatest = -INFINITY;
   ForEachToken(row, [&](int id) { greatest = fmaxf(greatest, row.logits[id]); });
   row.maximum = row.ScoreOf(SampleBlockMax(greatest));
-  if (row.maximum > -INFINITY) {  // else nothing is allowed, and the answer is 0
+  if (row.maximum > -INFINITY) {  // otherwise no token is allowed, and the result is 0
     const double uniform = UniformDraw(options.seed, options.sequence, options.position);
     if (!Filters(options, vocab_size)) {
       DrawUnfiltered(row, uniform, &drawn);

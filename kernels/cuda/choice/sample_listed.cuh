@@ -1,7 +1,7 @@
-// Sample where a filter leaves few tokens, as top-k and peaked distributions do: a pass over the
-// row lists its greatest tokens, one for each thread of the block, and all filters and the draw run
-// on the list. Masses are the integers and orders the ids that a pass over the whole row has, so
-// that the same tokens are kept and drawn.
+// Sample if a filter leaves few tokens, as with top-k and peaked distributions. A pass over the row
+// lists its greatest tokens, at most one per thread of the block. All filters and the sampling run
+// on the list. Masses are the same integers, and ids have the same order, as in passes over the
+// whole row. So the same tokens are kept and sampled.
 #pragma once
 
 #include "kernels/cuda/choice/sample_row.cuh"
@@ -10,8 +10,9 @@
 namespace beamline::cuda {
 
 inline constexpr int kMostListed = kSampleThreads;
-// The greatest top-k whose tokens are listed, and how many are asked for without one: the rest of
-// the list is for numbers that are equal or lie unluckily.
+// The greatest top-k whose tokens are listed, and the number of tokens to list without top-k. The
+// rest of the list has room for equal values and for tokens that are unevenly distributed over the
+// threads.
 inline constexpr int kMostListedTopK = 512;
 inline constexpr int kListedWithoutTopK = 256;
 
@@ -24,8 +25,8 @@ struct SampleList {
   uint64_t warp_sums[kSampleWarps];
 };
 
-// The greatest number such that `count` threads of the block have it or a greater one; 0 when fewer
-// have any. A thread of `own` 0 has none.
+// The greatest number that at least `count` threads of the block reach; 0 if fewer threads have
+// one. A thread with `own` 0 has none.
 __device__ inline uint32_t RankedKey(uint32_t own, int count) {
   uint32_t found = 0;
   for (uint32_t bit = 0x80000000u; bit != 0; bit >>= 1) {
@@ -34,15 +35,15 @@ __device__ inline uint32_t RankedKey(uint32_t own, int count) {
   return found;
 }
 
-// What a thread knows of its listed token.
+// A thread's listed token.
 struct ListedToken {
   bool exists;
   float score, mass;
   uint32_t key;
 };
 
-// The mass of the listed tokens with greater keys than this thread's, and of those with its key and
-// lower ids. Every thread calls it.
+// The mass of the listed tokens with greater keys than this thread's token, and of those with its
+// key and lower ids. Called by every thread.
 __device__ inline uint64_t MassBefore(const ListedToken& token, SampleList& list) {
   const int thread = static_cast<int>(threadIdx.x);
   __syncthreads();
@@ -60,21 +61,21 @@ __device__ inline uint64_t MassBefore(const ListedToken& token, SampleList& list
   return before;
 }
 
-// What a pass over a row has listed.
+// The result of a pass that lists tokens of a row.
 struct Listing {
-  bool complete;  // every token whose score is at least least_score
-  bool bounded;   // others are left out
+  bool complete;  // the list has every token with a score of at least least_score
+  bool bounded;   // the list leaves out other tokens
   float least_score;
-  uint64_t mass;  // of the whole row, where asked for
+  uint64_t mass;  // of the whole row, if requested
 };
 
-// Lists the tokens that are at least the count-th greatest of the threads' greatest logits: that
-// many threads have such a token. Every thread calls it with its own `greatest`.
+// Lists the tokens that reach the count-th greatest of the threads' greatest logits. So `count`
+// threads have such a token. Called by every thread, with its own `greatest`.
 __device__ inline Listing ListGreatest(const Row& row, float greatest, int count, bool sums,
                                        SampleList& list) {
   float least = -INFINITY;
   if (row.vocab_size > kMostListed) least = FromOrderedKey(RankedKey(OrderedKey(greatest), count));
-  // Logits below the least whose scores may equal its own are not far from it.
+  // A logit below `least` may have the same score. Such logits are near it.
   constexpr float kFarthest = 1e30f;
   Listing listing = {false, least > -INFINITY, row.ScoreOf(least), 0};
   const bool bounded = listing.bounded;
@@ -98,7 +99,7 @@ __device__ inline Listing ListGreatest(const Row& row, float greatest, int count
   return listing;
 }
 
-// The listed tokens in the order of their ids, one a thread. Every thread calls it.
+// The listed tokens in the order of their ids, one per thread. Called by every thread.
 __device__ inline ListedToken TokenOf(const Row& row, SampleList& list) {
   const int thread = static_cast<int>(threadIdx.x);
   ListedToken token = {thread < list.size, -INFINITY, 0.0f, 0};
@@ -122,7 +123,7 @@ __device__ inline uint64_t ListedMass(const ListedToken& token) {
   return SampleBlockSum(FixedMass(token.mass));
 }
 
-// As KeepTypical of a row.
+// KeepTypical for the listed tokens.
 __device__ inline void KeepTypicalListed(const Row& row, float typical_p, ListedToken& token,
                                          SampleList& list) {
   const uint64_t whole = ListedMass(token);
@@ -136,7 +137,7 @@ __device__ inline void KeepTypicalListed(const Row& row, float typical_p, Listed
   if (MassBefore(token, list) >= TargetMass(typical_p, whole)) token.mass = 0;
 }
 
-// Filters the listed tokens; false where what is not listed matters.
+// Filters the listed tokens. False if tokens outside of the list matter.
 __device__ inline bool FilterListed(const Row& row, const SampleRow& options, bool use_top_k,
                                     const Listing& listing, ListedToken& token, SampleList& list) {
   const bool use_top_p = options.top_p < 1.0f;
@@ -149,7 +150,8 @@ __device__ inline bool FilterListed(const Row& row, const SampleRow& options, bo
   }
   if (options.min_p > 0.0f) {
     const float least_mass = fminf(options.min_p, 1.0f);
-    // What is not listed weighs no more than the least that is, but for an exponential's rounding.
+    // Tokens outside of the list weigh no more than the least listed one, except for the rounding
+    // of an exponential.
     if (!use_top_k && !use_top_p && listing.bounded &&
         row.Mass(listing.least_score) * 1.001f >= least_mass) {
       return false;
@@ -160,8 +162,8 @@ __device__ inline bool FilterListed(const Row& row, const SampleRow& options, bo
   return true;
 }
 
-// Draws a token of a filtered row. False where the list does not show what the filters keep. Every
-// thread calls it, with the greatest logit of its own tokens.
+// Samples a token of a filtered row. False if the list does not show what the filters keep. Called
+// by every thread, with the greatest logit of its own tokens.
 __device__ inline bool DrawListed(const Row& row, const SampleRow& options, float greatest,
                                   double uniform, SampleList& list, int32_t* drawn) {
   const bool use_top_k = options.top_k > 0 && options.top_k < row.vocab_size;

@@ -1,5 +1,5 @@
-// What Sample's kernel and its two ways of filtering share: a row, and sums over the block that
-// works on it.
+// Shared by Sample's kernel and its two ways of filtering: a row, and sums over the block that
+// computes it.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,23 @@ namespace beamline::cuda {
 
 inline constexpr int kSampleThreads = 1024;
 inline constexpr int kSampleWarps = kSampleThreads / kWarpSize;
-// A mass in [0, 1] as an integer: 2^18 tokens of mass 1 stay below 2^63.
+// Scale of masses in [0, 1] as integers: 2^18 tokens of mass 1 stay below 2^63.
 inline constexpr float kMassScale = 0x1p44f;
 
 __device__ inline uint64_t FixedMass(float mass) {
   return static_cast<uint64_t>(mass * kMassScale);
 }
 
-// One row while it is filtered, by a whole block. A token that a filter removed has mass 0.
+// One row while a whole block filters it. A token that a filter removed has mass 0.
 struct Row {
   const float* logits;
   float* masses;   // [vocab_size]
-  uint32_t* keys;  // [vocab_size], what the current filter orders by; greater first
+  uint32_t* keys;  // [vocab_size], the order of the current filter; greater first
   int vocab_size;
   float temperature;
   float maximum;  // of the scores
 
-  // Not less for a greater logit.
+  // Monotonic: not less for a greater logit.
   __device__ float ScoreOf(float logit) const {
     constexpr float kLargest = 3.402823466e38f;
     const float score = temperature == 1.0f ? logit : logit / temperature;
@@ -38,7 +38,7 @@ struct Row {
   __device__ float Mass(float score) const { return expf(score - maximum); }
 };
 
-// Calls body(id) for every token; a thread meets its own in ascending order.
+// Calls body(id) for every token. A thread gets its own tokens in ascending order.
 template <typename Body>
 __device__ void ForEachToken(const Row& row, Body body) {
 #pragma unroll 8
@@ -68,7 +68,7 @@ __device__ inline float SampleBlockMax(float x) {
   return WarpMax(partials[threadIdx.x % kWarpSize]);
 }
 
-// Of a warp's lanes up to the calling one.
+// The sum of a warp's lanes up to the calling one.
 __device__ inline uint64_t InclusiveScan(uint64_t x) {
   const int lane = threadIdx.x % kWarpSize;
 #pragma unroll
@@ -79,13 +79,14 @@ __device__ inline uint64_t InclusiveScan(uint64_t x) {
   return x;
 }
 
-// The mass that the greatest tokens must reach to be `share` of `total`; at least 1.
+// The mass that the greatest tokens must reach to have `share` of `total`; at least 1.
 __device__ inline uint64_t TargetMass(float share, uint64_t total) {
   const double wanted = ceil(static_cast<double>(share) * static_cast<double>(total));
   if (wanted < 1) return 1;
   return wanted < static_cast<double>(total) ? static_cast<uint64_t>(wanted) : total;
 }
-// The mass below which lie the tokens before the drawn one, of `total` in the order of ids.
+// The sampled point in [0, total), for masses in the order of ids. The tokens before the sampled
+// one have at most this mass.
 __device__ inline uint64_t DrawnMass(double uniform, uint64_t total) {
   const auto at = static_cast<uint64_t>(uniform * static_cast<double>(total));
   return at < total ? at : total - 1;

@@ -1,19 +1,19 @@
-// The best few of a block's candidates (ordered_key.cuh).
+// The few best of a block's candidates (ordered_key.cuh).
 #pragma once
 
 #include "kernels/cuda/choice/ordered_key.cuh"
 
 namespace beamline::cuda {
 
-// Most candidates that TakeBest finds.
+// Limit of the candidates that TakeBest finds.
 inline constexpr int kMostTaken = kWarpSize;
 
-// best[0 .. count) = the greatest of the keys that the block's threads hold, kKeys each,
-// descending; 0 where there are fewer. count <= kMostTaken. best, in shared memory, has room for
-// all of the keys, a power of two of them. Keys that are not 0 differ. Ends with a barrier.
+// best[0 .. count) = the greatest keys of the block's threads, which hold kKeys each. Descending; 0
+// if there are fewer. count <= kMostTaken. `best` is in shared memory and has room for all keys,
+// whose number is a power of two. Keys other than 0 are distinct. Ends with a barrier.
 //
-// 32 groups of threads find their maxima; the count-th greatest of these is a threshold that at
-// least `count` keys reach and, of random keys, hardly more. Those are listed and ranked.
+// 32 groups of threads find their maxima. The count-th greatest maximum is a threshold, which at
+// least `count` keys reach and, of random keys, hardly more. These keys are listed and ranked.
 template <int kThreads, int kKeys>
 __device__ void TakeBest(const uint64_t (&keys)[kKeys], int count, uint64_t* best) {
   constexpr int kGroup = kThreads / kWarpSize;
@@ -34,9 +34,9 @@ __device__ void TakeBest(const uint64_t (&keys)[kKeys], int count, uint64_t* bes
 
   const uint64_t maximum = maxima[threadIdx.x % kWarpSize];
   int num_greater = 0;
-#pragma unroll 4  // longer code takes longer to be fetched than it saves
+#pragma unroll 4  // longer code takes longer to fetch than it saves
   for (int i = 0; i < kWarpSize; ++i) num_greater += maxima[i] > maximum;
-  // No group has this rank when fewer than `count` groups have any key: all of them are listed.
+  // If fewer than `count` groups have a key, no group has this rank. Then all keys are listed.
   const unsigned at = __ballot_sync(kFullMask, num_greater == count - 1);
   uint64_t threshold = __shfl_sync(kFullMask, maximum, at == 0 ? 0 : __ffs(at) - 1);
   if (at == 0) threshold = 0;

@@ -1,10 +1,10 @@
 // TopCandidates: log-softmax, edits and the best tokens of each row, in one launch and one pass
-// over the logits. The vocabulary is cut into chunks, so that one row keeps many SMs busy: a block
-// finds the sum of its chunk's exponentials together with the chunk's best, and the block that is
-// done last of a row's merges the row's chunks. Rows whose penalties multiply log-probabilities
-// need the normaliser before they choose: a launch of its own finds it. Rows that ask for no more
-// than plain_candidates.cu offers are computed there where they are many, and by few_candidates.cu
-// where they are few and all are such.
+// over the logits. The vocabulary is divided into chunks, so that one row keeps many
+// multiprocessors busy. A block finds the sum of its chunk's exponentials together with the chunk's
+// best. A row's last block to finish merges the row's chunks. Rows whose penalties multiply
+// log-probabilities need the normaliser before they choose, and another launch finds it. Rows that
+// plain_candidates.cu supports are computed there if they are many, and by few_candidates.cu if
+// rows are few and all are plain.
 #include <algorithm>
 
 #include "base/math.h"
@@ -22,7 +22,7 @@ namespace {
 constexpr int kThreads = kSumThreads;
 constexpr int kNumWarps = kThreads / kWarpSize;
 constexpr int kFewestPartsPerMultiprocessor = 4;
-constexpr int kSelectBlocksEach = 6;  // on a multiprocessor: what shared memory has room for
+constexpr int kSelectBlocksEach = 6;  // per multiprocessor; limited by shared memory
 
 // This thread's logits of a chunk, -infinity past the vocabulary's end.
 __device__ void LoadChunk(const CandidateArgs& args, const float* logits, int begin,
@@ -34,7 +34,7 @@ __device__ void LoadChunk(const CandidateArgs& args, const float* logits, int be
   }
 }
 
-// *to = the maximum and sum(exp(value - maximum)) of the block's values.
+// *to = {the maximum, sum(exp(value - maximum))} of the block's values.
 __device__ void SumChunk(const float (&values)[kKeysPerThread], float2* to) {
   __shared__ float2 partials[kNumWarps];
   const float2 sum = WarpCombine(SumOf(values));
@@ -43,7 +43,7 @@ __device__ void SumChunk(const float (&values)[kKeysPerThread], float2* to) {
   if (threadIdx.x == 0) *to = CombineShares<1>([&](int w) { return partials[w]; });
 }
 
-// WarpNormalizer, in every thread.
+// WarpNormalizer, for every thread.
 __device__ float2 NormalizerOf(const CandidateArgs& args, int row) {
   __shared__ float2 normalizer;
   if (threadIdx.x < kWarpSize) {
@@ -54,7 +54,7 @@ __device__ float2 NormalizerOf(const CandidateArgs& args, int row) {
   return normalizer;
 }
 
-// For the rows that need their normaliser first. Grid: (chunks, rows). Bound by memory: the logits
+// For rows that need their normaliser first. Grid: (chunks, rows). Bound by memory: the logits are
 // read once.
 __global__ void __launch_bounds__(kThreads) SumChunksKernel(CandidateArgs args) {
   const int row = blockIdx.y;
@@ -64,8 +64,8 @@ __global__ void __launch_bounds__(kThreads) SumChunksKernel(CandidateArgs args) 
   SumChunk(values, args.sums + static_cast<int64_t>(row) * args.num_chunks + blockIdx.x);
 }
 
-// Normalises and edits this thread's values of a chunk. raw receives the chunk's logits, scores
-// what the values become.
+// Normalises and edits this thread's values of a chunk. `raw` receives the chunk's logits, `scores`
+// the edited values.
 __device__ void EditValues(const CandidateArgs& args, const CandidateRow& row, int begin,
                            float2 normalizer, float* raw, float* scores,
                            float (&values)[kKeysPerThread]) {
@@ -89,8 +89,7 @@ __device__ void EditValues(const CandidateArgs& args, const CandidateRow& row, i
   }
 }
 
-// Writes edited values back to the logits. What changed is told by bits, because NaN differs from
-// itself.
+// Writes edited values back to the logits. Compares bits, because NaN differs from itself.
 __device__ void StoreEdited(const CandidateArgs& args, const float (&values)[kKeysPerThread],
                             const float* raw, int begin, float* logits) {
 #pragma unroll
@@ -102,8 +101,8 @@ __device__ void StoreEdited(const CandidateArgs& args, const float (&values)[kKe
   }
 }
 
-// Whether the row's other blocks have all come here: what they wrote before is visible from now on,
-// past L1. The count is 0 again for the next call.
+// Whether all other blocks of the row have called this. Then everything that they wrote before is
+// visible, past L1. Resets the count to 0 for the next call.
 __device__ bool IsLast(int32_t* num_done, int num_blocks) {
   __shared__ bool last;
   __syncthreads();
@@ -120,7 +119,7 @@ __device__ bool IsLast(int32_t* num_done, int num_blocks) {
   return last;
 }
 
-// The unedited logit of the candidate `key`, which its chunk's list (best first) holds.
+// The unedited logit of candidate `key`, which is in its chunk's list (best first).
 __device__ float RawOf(const uint64_t* candidates, const float* raw, int count, uint64_t key) {
   int low = 0, high = count - 1;
   while (low < high) {
@@ -134,8 +133,8 @@ __device__ float RawOf(const uint64_t* candidates, const float* raw, int count, 
   return __ldcg(raw + low);
 }
 
-// Sorts the best of candidate(0) .. candidate(total - 1) into keys[0 .. count), a part at a time
-// together with those kept so far.
+// Sorts the best of candidate(0) .. candidate(total - 1) into keys[0 .. count), one part at a time
+// together with the best so far.
 template <int kSize, typename Candidates>
 __device__ void SortParts(const Candidates& candidate, int total, int count, uint64_t* keys) {
   int kept = 0;
@@ -151,8 +150,8 @@ __device__ void SortParts(const Candidates& candidate, int total, int count, uin
   }
 }
 
-// TakeBest. A step of few rows runs each of its instructions once, or twice from here, so that most
-// of its time is their way from memory.
+// TakeBest, not inlined. A step of few rows runs each of its instructions once, or twice from here.
+// So most of its time goes to fetching them from memory.
 __device__ __noinline__ void TakeBestKeys(const uint64_t (&own)[kKeysPerThread], int count,
                                           uint64_t* keys) {
   TakeBest<kThreads>(own, count, keys);
@@ -174,7 +173,7 @@ __device__ float2 MergeChunks(const CandidateArgs& args, int row, const uint64_t
 #pragma unroll
   for (int j = 0; j < kKeysPerThread; ++j) {
     own[j] = 0;
-    if (j * kThreads >= total) continue;  // all threads, as a rule
+    if (j * kThreads >= total) continue;  // usually for all threads
     const int i = j * kThreads + static_cast<int>(threadIdx.x);
     if (i < total) own[j] = candidate(i);
   }
@@ -183,7 +182,8 @@ __device__ float2 MergeChunks(const CandidateArgs& args, int row, const uint64_t
   return normalizer;
 }
 
-// Computes what a row asks for from what its chunks found; by one block, keys in shared memory.
+// Computes a row's results from those of its chunks. Called by one block. `keys` is in shared
+// memory.
 __device__ void FinishRow(const CandidateArgs& args, const CandidateRow& row, int r,
                           uint64_t* keys) {
   const int64_t first = static_cast<int64_t>(r) * args.num_chunks * args.max_count;
@@ -223,13 +223,13 @@ __device__ void FinishRow(const CandidateArgs& args, const CandidateRow& row, in
   }
 }
 
-// Where the rows of a call and their edits are, in bytes from the beginning of its values.
+// Offsets of a call's rows and their edits from the start of its values, in bytes.
 struct EditOffsets {
   int rows, penalties, biases;
 };
 
-// Grid: (chunks, rows). Bound by memory: the logits read once, and where they are edited in place
-// written; by the sorts' barriers for more than kMostTaken candidates; of few rows by latencies.
+// Grid: (chunks, rows). Bound by memory: the logits are read once, and written if edited in place.
+// Bound by the sorts' barriers for more than kMostTaken candidates, and by latencies for few rows.
 __global__ void __launch_bounds__(kThreads, kSelectBlocksEach)
     SelectKernel(CandidateArgs args, EditOffsets at, const __grid_constant__ LaunchValues edits) {
   __shared__ float raw[kChunk], scores[kChunk];
@@ -277,7 +277,7 @@ __global__ void __launch_bounds__(kThreads, kSelectBlocksEach)
   if (IsLast(num_done, args.num_chunks)) FinishRow(args, row, r, keys);
 }
 
-// Sends all edits: those of few rows with the launch, unless another kernel needs them too.
+// Sends all edits: with the launch for few rows, unless another kernel needs them too.
 void SendEdits(Device& device, const FlatEdits& edits, bool of_one_launch, CandidateArgs& args,
                EditOffsets& at, LaunchValues& sent) {
   LaunchValuesBuilder values;
@@ -317,7 +317,7 @@ void Compute(Device& device, const TopCandidatesParams& params) {
   args.raw_values = params.raw_values;
   args.whole_normalizers = params.whole_normalizers;
   if (SelectFewCandidates(device, args, edits)) return;
-  // A warp for each chunk pays where the chunks fill the GPU. With fewer, a block for each is
+  // A warp per chunk pays if the chunks fill the GPU. With fewer chunks, a block per chunk is
   // faster.
   const bool many = int64_t{args.num_chunks} * num_rows >=
                     int64_t{kFewestPartsPerMultiprocessor} * device.num_multiprocessors();
