@@ -27,7 +27,7 @@ static_assert(Arena::kAlignment == RangeAllocator::kAlignment);
 // One GPU's memory. Thread-safe.
 class SharedMemory {
  public:
-  // `limit`: the words in which NoMemoryLeft names the limit.
+  // `limit`: the text with which NoMemoryLeft names the limit.
   SharedMemory(void* memory, size_t bytes, std::string limit)
       : memory_(static_cast<char*>(memory)),
         limit_(std::move(limit)),
@@ -87,7 +87,7 @@ struct Registry {
     std::unique_ptr<SharedMemory> memory;
     int num_arenas = 0;
   };
-  std::mutex mutex;  // guards `entries`, and is held while a GPU's memory is taken or given back
+  std::mutex mutex;  // guards `entries`; held while a GPU's memory is allocated or freed
   std::map<int, Entry> entries;  // by GPU
 };
 

@@ -1,5 +1,5 @@
-// Device memory: one cudaMalloc for each GPU, out of which all backends of the process allocate.
-// What the process takes is therefore known when it starts, and nothing grows past it
+// Device memory: one cudaMalloc per GPU. All backends of the process allocate from it. So the
+// process's device memory is known at startup and does not grow
 // (docs/decisions/0005-gpu-memory.md).
 #pragma once
 
@@ -15,40 +15,40 @@ namespace beamline::cuda {
 
 class SharedMemory;
 
-// What a piece of device memory is used for, as reports name it.
+// The use of a piece of device memory, as reports name it.
 enum class ArenaUse { kWeights, kCache, kActivations, kWorkspace };
 inline constexpr int kNumArenaUses = 4;
 
-// One backend's part of its GPU's memory. used() and unused() may be called from any thread,
-// everything else from the backend's thread alone. Memory that is freed may be handed out to the
-// same backend at once: its work runs in the order of one stream. Another backend gets it only
-// after this one has waited for its stream and called Settle.
+// One backend's part of its GPU's memory. used() and unused() may be called from any thread, all
+// other functions only from the backend's thread. Freed memory may be given to the same backend at
+// once, because its work runs in the order of one stream. Another backend gets it only after this
+// one has waited for its stream and called Settle.
 class Arena {
  public:
-  static constexpr size_t kAlignment = 256;  // what cuBLASLt's heuristics assume of a pointer
+  static constexpr size_t kAlignment = 256;  // which cuBLASLt's heuristics assume of a pointer
 
   Arena() = default;
-  // Frees what is still allocated; the last arena of a GPU gives the GPU's memory back to the
-  // driver. REQUIRES: the backend's stream is idle.
+  // Frees what is still allocated. The last arena of a GPU returns the GPU's memory to the driver.
+  // REQUIRES: the backend's stream is idle.
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // Takes device memory from the driver, as much as `limit` says. Where another arena of this
-  // process has taken it already, this one shares it and `limit` is not read. RESOURCE_EXHAUSTED,
-  // naming the setting, when the GPU does not have that much. REQUIRES: `gpu` is the calling
-  // thread's current one.
+  // Allocates device memory from the driver, as much as `limit` says. If another arena of this
+  // process has already done so, this one shares its memory and ignores `limit`.
+  // RESOURCE_EXHAUSTED, naming the setting, if the GPU does not have that much. REQUIRES: `gpu` is
+  // the calling thread's current device.
   absl::Status Open(int gpu, const GpuMemoryLimit& limit);
 
-  // At least `bytes` of device memory, kAlignment-aligned. RESOURCE_EXHAUSTED, saying what holds
-  // the memory and which setting gives more. REQUIRES: Open succeeded.
+  // Returns at least `bytes` of device memory, aligned to kAlignment. RESOURCE_EXHAUSTED, naming
+  // the uses of the memory and the setting that gives more. REQUIRES: Open succeeded.
   absl::StatusOr<void*> Allocate(size_t bytes, ArenaUse use);
-  // REQUIRES: `memory` came from Allocate and is freed once; null does nothing.
+  // REQUIRES: `memory` is from Allocate and is freed once. Null does nothing.
   void Free(void* memory);
 
-  // How often memory was freed. A caller that notes this number and then waits for all work that
-  // the stream has at that moment passes it to Settle, which lets other backends have what those
-  // frees gave back. Settle takes a lock only when there is something new.
+  // The number of frees so far. Settle(n) makes the memory of the first n frees available to other
+  // backends. The caller notes num_frees(), waits for all work that the stream has at that moment,
+  // and then passes the noted number to Settle. Settle takes a lock only if there is something new.
   uint64_t num_frees() const { return num_frees_; }
   void Settle(uint64_t num_frees);
 

@@ -3,8 +3,8 @@
 namespace beamline::cuda {
 namespace {
 
-// Never launched: compiled like every other kernel, so that its attributes tell what those were
-// compiled for.
+// Never launched. It is compiled like every other kernel, so its attributes tell the architecture
+// of all of them.
 __global__ void ProbeKernel() {}
 
 }  // namespace
@@ -13,7 +13,7 @@ cudaError_t FindCodeArchitecture(int* architecture) {
   cudaFuncAttributes attributes;
   const cudaError_t error = cudaFuncGetAttributes(&attributes, ProbeKernel);
   if (error == cudaSuccess) {
-    // The intermediate code's, also where the driver compiled it for a newer GPU.
+    // The version of the PTX, also if the driver compiled it for a newer GPU.
     *architecture = attributes.ptxVersion;
   } else {
     cudaGetLastError();

@@ -6,9 +6,9 @@
 namespace beamline::cuda {
 
 // Sets *architecture to the architecture (80, 90, ...) for which the kernels that the current GPU
-// runs were compiled. Their code may use no more than that, whatever the GPU itself can do. A GPU
-// newer than every architecture of the build runs its newest intermediate code, which the driver
-// compiles. An error when the GPU runs none of the build's code.
+// runs were compiled. Their code may use no newer features, whatever the GPU supports. A GPU newer
+// than every architecture of the build runs the newest PTX, which the driver compiles. An error if
+// the GPU runs none of the build's code.
 cudaError_t FindCodeArchitecture(int* architecture);
 
 }  // namespace beamline::cuda

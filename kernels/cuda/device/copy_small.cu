@@ -15,9 +15,9 @@ struct Bytes {
   alignas(16) char values[kMostCopySmallBytes];
 };
 
-// Grid: one block, a thread for each Unit. Bound by its launch. Unlike other kernels it does not
-// let the next one come before it has ended, with what it wrote in L2: what it copies, tables and
-// lengths, is what others read before their turn.
+// Grid: one block, one thread per Unit. Bound by its launch. Unlike other kernels it does not let
+// the next kernel start early: that one starts when this one has ended and its writes are in L2. It
+// copies tables and lengths, which later kernels read before their WaitForEarlierKernels.
 template <typename Unit>
 __global__ void CopySmallKernel(const __grid_constant__ Bytes bytes, Unit* to, int count) {
 #if __CUDA_ARCH__ >= 900
@@ -34,8 +34,8 @@ struct Fills {
   int count;
 };
 
-// The same, then fills among what it has copied. Bound by its launch and the load of the words,
-// which comes first.
+// The same, then fills among the copied values. Bound by its launch and the load of `words`, which
+// comes first.
 __global__ void CopySmallAndFillKernel(const __grid_constant__ Bytes bytes, int32_t* to, int count,
                                        const __grid_constant__ Fills fills, const int32_t* words,
                                        int32_t* token_ids) {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kSmallSlotBytes = size_t{64} << 10;
 constexpr int kNumSmallSlots = 64;
-// As many threads fill them, for weights: one copies some 8 GB/s, a GPU takes 50.
+// Filled by kNumLargeSlots threads, for weights: one thread copies about 8 GB/s, a GPU takes 50.
 constexpr size_t kLargeSlotBytes = size_t{4} << 20;
 constexpr int kNumLargeSlots = 8;
 constexpr int kOldestMajor = 8;  // sm_80: bfloat16 and cp.async
@@ -122,8 +122,8 @@ void Device::Check(cudaError_t error, const char* what) {
   const std::string message = fmt::format("GPU {}: {}: {} ({})", index_, what,
                                           cudaGetErrorString(error), cudaGetErrorName(error));
   if (error != cudaErrorMemoryAllocation) return SetError(absl::UnavailableError(message));
-  // What operators use comes from the arena, so that what is missing here is the driver's own
-  // memory, or pinned host memory.
+  // Operators allocate from the arena. So this error means that the driver's own memory, or pinned
+  // host memory, is exhausted.
   SetError(absl::ResourceExhaustedError(
       message +
       "; end what else uses the GPU (nvidia-smi lists the processes) or leave the driver "

@@ -1,4 +1,4 @@
-// Quotients by a number that the host knows and the compiler does not.
+// Division by a number that the host knows and the compiler does not.
 #pragma once
 
 #include <bit>
@@ -8,8 +8,8 @@
 
 namespace beamline::cuda {
 
-// n / divisor for 0 <= n < 2^31 as a product and a shift: some 4 instructions, where a division
-// takes 20. The factor is 2^shift / divisor rounded up; with shift = 31 + log2(divisor), rounded
+// n / divisor for 0 <= n < 2^31 as a product and a shift: about 4 instructions instead of the 20 of
+// a division. The factor is 2^shift / divisor rounded up. With shift = 31 + log2(divisor), rounded
 // up, its error times n stays below 1 / divisor. Source: Granlund and Montgomery, "Division by
 // Invariant Integers using Multiplication", 1994.
 class Divisor {

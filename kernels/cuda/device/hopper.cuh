@@ -1,6 +1,6 @@
-// What Hopper adds for products of tiles: copies by tensor maps that complete on a barrier in
-// shared memory, and the tensor core products of four warps (wgmma) that read their operands there.
-// PTX of sm_90a, of no other architecture.
+// Hopper's instructions for tiled matmuls: copies by tensor maps (TMA) that complete on a barrier
+// in shared memory, and tensor core products of four warps (wgmma) that read their operands there.
+// PTX of sm_90a only.
 #pragma once
 
 #include <cuda.h>
@@ -14,21 +14,22 @@
 namespace beamline::cuda {
 
 inline constexpr int kWarpgroupSize = 128;
-// Elements of 16 bits in a row of a tile that is permuted by 128 bytes: copies put a row's 16-byte
-// chunk c at c xor (row modulo 8), and products read it there.
+// Elements of 16 bits in a row of a tile with the 128-byte swizzle: 16-byte chunk c of a row is at
+// c xor (row modulo 8), for copies and products alike.
 inline constexpr int kSwizzledColumns = 64;
-// Such a tile begins at a multiple of this.
+// Alignment of such a tile.
 inline constexpr int kSwizzledAlignment = 1024;
 
-// A barrier whose phase ends once `arrivals` have arrived and the bytes they announced have come.
+// A barrier. Its phase ends when `arrivals` have arrived and the bytes that they expect have been
+// copied.
 using SharedBarrier = uint64_t;
 
 __device__ inline void InitBarrier(SharedBarrier& barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(SharedAddress(&barrier)),
                "r"(arrivals));
 }
-// Shows the barriers to the copy engine. Called by the thread that called InitBarrier, before the
-// barrier of the block.
+// Makes the barriers visible to the copy engine. Called by the thread that called InitBarrier,
+// before the barrier of the block.
 __device__ inline void PublishBarriers() {
   asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
 }
@@ -55,8 +56,8 @@ __device__ inline void WaitFor(SharedBarrier& barrier, uint32_t parity) {
       : "memory");
 }
 
-// A place in a ring of buffers: the buffer whose turn it is, and whether the number of rounds so
-// far is odd.
+// A position in a ring of buffers: the current buffer, and the parity of the number of rounds so
+// far.
 template <int kSize>
 struct Ring {
   int at = 0;
@@ -67,12 +68,12 @@ struct Ring {
   }
 };
 
-// Brings the map to where copies find it.
+// Prefetches the map for the copies that use it.
 __device__ inline void PrefetchMap(const CUtensorMap& map) {
   asm volatile("prefetch.tensormap [%0];\n" ::"l"(&map) : "memory");
 }
 
-// Starts the copy of a box that begins at these coordinates; its bytes count for `barrier`.
+// Starts the copy of the box at these coordinates. Its bytes count for `barrier`.
 __device__ inline void CopyBox(void* to, const CUtensorMap& map, int c0, int c1, int c2, int c3,
                                SharedBarrier& barrier) {
   asm volatile(
@@ -82,7 +83,7 @@ __device__ inline void CopyBox(void* to, const CUtensorMap& map, int c0, int c1,
       : "memory");
 }
 
-// Starts the copy of consecutive bytes, multiples of 16 from and to such addresses.
+// Starts the copy of consecutive bytes. Their number and both addresses are multiples of 16.
 __device__ inline void CopyBytes(void* to, const void* from, int bytes, SharedBarrier& barrier) {
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::
@@ -91,7 +92,7 @@ __device__ inline void CopyBytes(void* to, const void* from, int bytes, SharedBa
       : "memory");
 }
 
-// The same of a matrix (MakeMatrixMap): the box begins at this column and row.
+// Starts the copy of a matrix's box (MakeMatrixMap) at this column and row.
 __device__ inline void CopyBox(void* to, const CUtensorMap& map, int column, int row,
                                SharedBarrier& barrier) {
   asm volatile(
@@ -100,7 +101,7 @@ __device__ inline void CopyBox(void* to, const CUtensorMap& map, int column, int
       "l"(&map), "r"(column), "r"(row), "r"(SharedAddress(&barrier))
       : "memory");
 }
-// The same of a part of a weight, which leaves L2 first (LeavesFirst).
+// The same for a part of a weight, with the L2 policy of LeavesFirst.
 __device__ inline void CopyWeightBox(void* to, const CUtensorMap& map, int column, int row,
                                      SharedBarrier& barrier, uint64_t policy) {
   asm volatile(
@@ -109,8 +110,8 @@ __device__ inline void CopyWeightBox(void* to, const CUtensorMap& map, int colum
       "l"(&map), "r"(column), "r"(row), "r"(SharedAddress(&barrier)), "l"(policy)
       : "memory");
 }
-// The same to every block of the cluster whose bit is set in `blocks`: to this address, and counted
-// for this barrier, of each.
+// The same to every block of the cluster whose bit is set in `blocks`. In each of them the box goes
+// to the address of `to`, and its bytes count for the barrier at the address of `barrier`.
 __device__ inline void CopyBoxToBlocks(void* to, const CUtensorMap& map, int column, int row,
                                        SharedBarrier& barrier, uint16_t blocks) {
   asm volatile(
@@ -119,7 +120,7 @@ __device__ inline void CopyBoxToBlocks(void* to, const CUtensorMap& map, int col
       "l"(&map), "r"(column), "r"(row), "r"(SharedAddress(&barrier)), "h"(blocks)
       : "memory");
 }
-// Arrives at the barrier that the block of the cluster with this rank has at this address.
+// Arrives at the barrier at this address in the block of the cluster with this rank.
 __device__ inline void ArriveAtBlock(SharedBarrier& barrier, int rank) {
   asm volatile(
       "{\n"
@@ -130,8 +131,8 @@ __device__ inline void ArriveAtBlock(SharedBarrier& barrier, int rank) {
       "r"(rank)
       : "memory");
 }
-// Writes four numbers to what `to` is in the block of the cluster with this rank; their bytes count
-// for what `barrier` is there.
+// Writes four numbers to the address of `to` in the block of the cluster with this rank. Their
+// bytes count for the barrier at the address of `barrier` there.
 __device__ inline void StoreToBlock(float4* to, int rank, const float4& values,
                                     SharedBarrier& barrier) {
   asm volatile(
@@ -146,8 +147,8 @@ __device__ inline void StoreToBlock(float4* to, int rank, const float4& values,
       "r"(rank)
       : "memory");
 }
-// Writes two numbers to what `to` is in the block of the cluster with this rank; its bytes count
-// for what `barrier` is there.
+// Writes two 32-bit numbers to the address of `to` in the block of the cluster with this rank.
+// Their bytes count for the barrier at the address of `barrier` there.
 __device__ inline void StoreToBlock(void* to, int rank, float x, float y, SharedBarrier& barrier) {
   asm volatile(
       "{\n"
@@ -166,8 +167,8 @@ __device__ inline int RankInCluster() {
   return rank;
 }
 
-// Stores four 8 x 8 matrices to shared memory; lane i gives the address of a row, i % 8 of matrix
-// i / 8.
+// Stores four 8 x 8 matrices to shared memory. Lane i passes the address of row i % 8 of matrix i /
+// 8.
 __device__ inline void StoreMatrices(const uint32_t (&from)[4], void* row) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(
                    SharedAddress(row)),
@@ -175,12 +176,12 @@ __device__ inline void StoreMatrices(const uint32_t (&from)[4], void* row) {
                : "memory");
 }
 
-// Shows what this thread wrote to shared memory to the copy engine; a barrier follows, then the
-// copy.
+// Makes this thread's writes to shared memory visible to the copy engine. A barrier follows, then
+// the copy.
 __device__ inline void PublishToCopies() {
   asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
 }
-// Starts the copy of a box to a matrix, as a group of its own; what lies past the matrix is not
+// Starts the copy of a box to a matrix, as a group of its own. Elements outside the matrix are not
 // written.
 __device__ inline void StoreBox(const CUtensorMap& map, const void* from, int column, int row) {
   asm volatile(
@@ -199,31 +200,31 @@ __device__ inline void WaitForStores() {
   asm volatile("cp.async.bulk.wait_group 0;\n" ::: "memory");
 }
 
-// Bytes of eight rows of such a tile, a group.
+// Bytes of a group: eight rows of such a tile.
 inline constexpr int kSwizzledGroupBytes = 1024;
 
-// Tells a product where a permuted tile lies whose rows are 128 bytes. Groups of eight rows begin
-// `group_bytes` after each other, a multiple of kSwizzledGroupBytes; `leading_bytes` lie between
-// two parts of 64 columns where the product runs over columns (its operand is transposed),
-// otherwise they do not matter.
+// The descriptor of a swizzled tile whose rows are 128 bytes, for products. Groups of eight rows
+// start `group_bytes` apart, a multiple of kSwizzledGroupBytes. `leading_bytes` is the distance of
+// two parts of 64 columns if the product runs over columns (its operand is transposed); otherwise
+// it is ignored.
 __device__ inline uint64_t TileDescriptor(const void* tile, int leading_bytes = 16,
                                           int group_bytes = kSwizzledGroupBytes) {
   constexpr uint64_t kPermuted128 = uint64_t{1} << 62;
   return kPermuted128 | static_cast<uint64_t>(group_bytes >> 4) << 32 |
          static_cast<uint64_t>(leading_bytes >> 4) << 16 | (SharedAddress(tile) & 0x3ffff) >> 4;
 }
-// The descriptor of what begins `bytes` further on.
+// The descriptor of the address `bytes` further on.
 __device__ inline uint64_t Further(uint64_t descriptor, int bytes) {
   return descriptor + static_cast<uint64_t>(bytes >> 4);
 }
 
-// The registers of products in flight belong to the tensor cores: between StartProducts and
-// WaitForProducts nothing else may touch them. KeepInOrder around both tells the compiler so.
+// The tensor cores own the registers of products in flight: nothing else may touch them between
+// StartProducts and WaitForProducts. KeepInOrder around both tells the compiler so.
 __device__ inline void StartProducts() { asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory"); }
 __device__ inline void CommitProducts() {
   asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory");
 }
-// Waits until at most kPending groups of products are under way.
+// Waits until at most kPending groups of products are in flight.
 template <int kPending>
 __device__ inline void WaitForProducts() {
   asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(kPending) : "memory");
@@ -239,7 +240,7 @@ __device__ inline void KeepInOrder(uint32_t (&values)[kSize]) {
   for (int i = 0; i < kSize; ++i) asm volatile("" : "+r"(values[i])::"memory");
 }
 
-// The lists of 8 to 96 registers of a product's sums.
+// Operand lists of 8 to 96 registers, for a product's sums.
 #define BEAMLINE_SUMS_8(c, i)                                                                 \
   "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), \
       "+f"(c[i + 6]), "+f"(c[i + 7])
@@ -259,10 +260,10 @@ __device__ inline void KeepInOrder(uint32_t (&values)[kSize]) {
   ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, " \
   "%78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
 
-// c = a b^T, or c += a b^T where `add`: a [64, 16] and b [32, 64, 128 or 192, 16] in permuted tiles
-// whose rows are a's and b's. In c a lane of warp w holds columns 8 n + 2 * (lane % 4) and the
-// next: of row 16 w + lane / 4 in c[4 n] and c[4 n + 1], of eight rows below in c[4 n + 2] and c[4
-// n + 3].
+// c = a b^T, or c += a b^T if `add`. a is [64, 16] and b [32, 64, 128 or 192, 16], in swizzled
+// tiles whose rows are a's and b's. In c a lane of warp w holds columns 8 n + 2 * (lane % 4) and
+// the next: of row 16 w + lane / 4 in c[4 n] and c[4 n + 1], of the row eight below in c[4 n + 2]
+// and c[4 n + 3].
 #define BEAMLINE_TILES_ASM(shape, type, names, a_at, b_at, add_at, ...)                          \
   asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " add_at                                    \
                ", 0;\n"                                                                          \
@@ -292,8 +293,8 @@ BEAMLINE_MULTIPLY_TILES(96, "m64n192k16", BEAMLINE_NAMES_96, "%96", "%97", "%98"
 #undef BEAMLINE_TILES_ASM_OF
 #undef BEAMLINE_MULTIPLY_TILES
 
-// c += a b: a [64, 16] in registers, which hold pairs of columns as c's layout has them (columns 0
-// to 7 of both rows, then 8 to 15); b [16, 64 or 128] in a permuted tile whose rows are b's.
+// c += a b. a [64, 16] is in registers, which hold pairs of columns in the layout of c (columns 0
+// to 7 of both rows, then 8 to 15). b [16, 64 or 128] is in a swizzled tile whose rows are b's.
 template <typename T>
 __device__ void MultiplyRegisters(const uint32_t* a, uint64_t b, float (&c)[32]) {
 #define BEAMLINE_MULTIPLY_REGISTERS(type)                                                \
@@ -334,8 +335,8 @@ __device__ void MultiplyRegisters(const uint32_t* a, uint64_t b, float (&c)[64])
 #undef BEAMLINE_NAMES_64
 #undef BEAMLINE_NAMES_96
 
-// A numbered barrier of `threads` threads of a block: those that call SyncSome wait for all, those
-// that call ArriveSome do not wait.
+// A numbered barrier of `threads` threads of a block. SyncSome waits for all of them, ArriveSome
+// does not wait.
 __device__ inline void SyncSome(int barrier, int threads) {
   asm volatile("bar.sync %0, %1;\n" ::"r"(barrier), "r"(threads) : "memory");
 }
@@ -343,7 +344,7 @@ __device__ inline void ArriveSome(int barrier, int threads) {
   asm volatile("bar.arrive %0, %1;\n" ::"r"(barrier), "r"(threads) : "memory");
 }
 
-// Gives up, or takes, registers, so that each thread of the calling warpgroup has kRegisters.
+// Releases, or takes, registers, so that each thread of the calling warpgroup has kRegisters.
 template <int kRegisters>
 __device__ inline void GiveRegisters() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(kRegisters));

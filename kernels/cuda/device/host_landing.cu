@@ -13,7 +13,7 @@
 namespace beamline::cuda {
 namespace {
 
-// Between two questions to the driver, which knows of faults and takes a lock.
+// Polling time between two queries of the driver, which reports faults and takes a lock.
 constexpr std::chrono::microseconds kLookTime{50};
 
 // Grid: one block. Bound by its launch and the way to the host.
@@ -95,7 +95,7 @@ cudaError_t HostLanding::Wait(Device& device) const {
     } while (std::chrono::steady_clock::now() < end);
     const cudaError_t state = cudaStreamQuery(device.stream());
     if (state != cudaErrorNotReady) return state;
-    cudaGetLastError();  // "not ready" is no fault, but the next check would report it
+    cudaGetLastError();  // clears "not ready", no fault, which the next check would report
     std::this_thread::yield();
   }
 }

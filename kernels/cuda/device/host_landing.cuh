@@ -5,8 +5,8 @@
 
 namespace beamline::cuda {
 
-// Called by all threads of the one block that wrote the bytes. The number is written behind a fence
-// of the system, which stands behind the block's barrier: who sees the number sees all bytes.
+// Called by all threads of the one block that wrote the bytes. The number is written after the
+// block's barrier and a system-wide fence. So a host thread that sees the number sees all bytes.
 __device__ inline void Announce(const HostPlace& place) {
   __syncthreads();
   if (threadIdx.x == 0) {

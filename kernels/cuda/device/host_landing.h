@@ -1,6 +1,6 @@
-// Few bytes from the device to the host without a transfer: a kernel writes them to memory of the
-// host, and a number behind them that the host looks for. A transfer and the wait for its end take
-// some 6 us more.
+// Small copies from the device to the host without a transfer. A kernel writes the bytes to host
+// memory, then a number that the host polls. A transfer and the wait for its end take about 6 us
+// more.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,18 +12,18 @@ namespace beamline::cuda {
 
 class Device;
 
-// Where a kernel of one block puts bytes for the host, and what it writes behind them (Announce,
-// host_landing.cuh).
+// Where a kernel of one block writes bytes for the host, and the number that it writes after them
+// (Announce, host_landing.cuh).
 struct HostPlace {
-  void* to = nullptr;  // null: nowhere
+  void* to = nullptr;  // null: no copy to the host
   uint32_t* arrived = nullptr;
   uint32_t number = 0;
 };
 
-// Used by the thread that calls its device.
+// Used by the device's thread only.
 class HostLanding {
  public:
-  // More are the copy engine's.
+  // Larger copies go through the copy engine.
   static constexpr size_t kMostBytes = size_t{16} << 10;
 
   HostLanding() = default;
@@ -31,22 +31,23 @@ class HostLanding {
   HostLanding(const HostLanding&) = delete;
   HostLanding& operator=(const HostLanding&) = delete;
 
-  // Takes pinned memory. REQUIRES: the device is current.
+  // Allocates pinned memory. REQUIRES: the device is current.
   cudaError_t Create();
-  // Copies at most kMostBytes, behind what the device's stream has, and returns when they have
-  // arrived. Faults are the device's.
+  // Copies at most kMostBytes, after the work that the device's stream has. Returns when they have
+  // arrived. Faults become the device's.
   void Copy(Device& device, const void* from, void* to, size_t bytes);
-  // The same of at most kMostBytes that a kernel puts here itself, launched with the place that
-  // Begin returns. Nothing else is begun before Take, unless it is in that one's place.
+  // The same for at most kMostBytes that a kernel of the caller writes itself, launched with the
+  // place that Begin returns. Take returns the bytes. No other copy may begin before Take, unless
+  // it replaces this one.
   HostPlace Begin();
   void Take(Device& device, void* to, size_t bytes);
 
  private:
-  static constexpr size_t kNumberBytes = 128;  // a line of its own
+  static constexpr size_t kNumberBytes = 128;  // a cache line of its own
 
   static void Launch(Device& device, const void* from, size_t bytes, const HostPlace& place);
   bool HasArrived() const;
-  // Looks until they have, or the stream has ended otherwise: that fault is the answer.
+  // Polls until the bytes have arrived or the stream has ended. Returns the stream's fault, if any.
   cudaError_t Wait(Device& device) const;
 
   char* memory_ = nullptr;  // the number, then the bytes

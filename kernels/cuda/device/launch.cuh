@@ -1,12 +1,12 @@
-// Kernels that start while the one before them in the stream still runs (programmatic dependent
-// launch), so that a step's launches and first weights overlap with what came before. Where the
-// kernels were compiled for less than sm_90 they start in turn.
+// Programmatic dependent launch: a kernel starts while the previous kernel of the stream still
+// runs. So a step's launches and the loads of its first weights overlap with earlier work. Kernels
+// compiled for less than sm_90 run one after the other.
 //
 // A kernel launched by LaunchOverlapped calls WaitForEarlierKernels before it writes anything or
-// returns. It begins when the kernel before it has called that, or ended: by then everything before
-// that one is done. So until it calls it too, it may read what the launch right before it does not
-// write: weights, and what a step has had from its beginning. What others have written it reads by
-// LoadEarly, because L1 may hold what was there before.
+// returns. It starts when the previous kernel has called that or has ended. At that time everything
+// before the previous kernel is done. So until its own call it may read what the previous launch
+// does not write: weights, and data that exists since the start of the step. It reads data of
+// earlier kernels by LoadEarly, because L1 may hold stale data.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,8 +18,8 @@
 
 namespace beamline::cuda {
 
-// Returns when everything that the stream had before this kernel is done and visible. From then on
-// the kernel after this one may come to the multiprocessors, where it waits in turn.
+// Returns when all earlier work of the stream is done and visible. From then on the next kernel may
+// be scheduled on the multiprocessors, where it waits in turn.
 __device__ inline void WaitForEarlierKernels() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;\n" ::: "memory");
@@ -27,15 +27,15 @@ __device__ inline void WaitForEarlierKernels() {
 #endif
 }
 
-// Called before WaitForEarlierKernels: the kernel after this one need not wait for that to come to
-// the multiprocessors. For a short kernel in front of one that has much to read before its turn.
+// Called before WaitForEarlierKernels. The next kernel may then be scheduled before that call
+// returns. For a short kernel, if the next one reads much before its own WaitForEarlierKernels.
 __device__ inline void LetNextKernelCome() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;\n" ::: "memory");
 #endif
 }
 
-// 16 bytes, past L1. The compiler leaves these loads where they are written.
+// Loads 16 bytes, bypassing L1. The compiler does not move these loads.
 __device__ inline uint4 LoadEarly(const void* from) {
   uint4 value;
   asm volatile("ld.global.cg.v4.b32 {%0, %1, %2, %3}, [%4];\n"
@@ -48,7 +48,7 @@ __device__ inline int32_t LoadEarly(const int32_t* from) {
   asm volatile("ld.global.cg.b32 %0, [%1];\n" : "=r"(value) : "l"(from));
   return value;
 }
-// The same into a value that stays as it is unless `valid`.
+// The same into `value`, which is unchanged unless `valid`.
 __device__ inline void LoadEarlyIf(bool valid, const void* from, uint4& value) {
   asm volatile(
       "{\n.reg .pred valid;\nsetp.ne.b32 valid, %5, 0;\n"
@@ -57,9 +57,9 @@ __device__ inline void LoadEarlyIf(bool valid, const void* from, uint4& value) {
       : "l"(from), "r"(static_cast<int>(valid)));
 }
 
-// The same of a weight, which a step reads once: past L1, and what it leaves in L2 makes room first
-// for what comes. Otherwise the weights of a step drive out what the next one reads again, the
-// instructions of kernels that run once a step among it.
+// The same for a weight, which a step reads once: bypassing L1, and first to be evicted from L2.
+// Otherwise a step's weights would evict what the next step reads again, including the instructions
+// of kernels that run once a step.
 __device__ inline uint64_t LeavesFirst() {
   uint64_t policy;
   asm("createpolicy.fractional.L2::evict_first.b64 %0;\n" : "=l"(policy));
@@ -73,7 +73,7 @@ __device__ inline void LoadWeightIf(bool valid, const void* from, uint4& value) 
       : "l"(from), "r"(static_cast<int>(valid)), "l"(LeavesFirst()));
 }
 
-// The same where its place does not matter.
+// The same, but the compiler may move it.
 __device__ inline uint4 LoadWeight(const void* from) {
   uint4 value;
   asm("ld.global.nc.L1::no_allocate.L2::cache_hint.v4.b32 {%0, %1, %2, %3}, [%4], %5;\n"
@@ -82,16 +82,16 @@ __device__ inline uint4 LoadWeight(const void* from) {
   return value;
 }
 
-// A hint that brings a line to L2. It reads nothing into the kernel, so that it may come before the
-// wait.
+// Prefetches a line to L2. It loads nothing into the kernel, so it may come before
+// WaitForEarlierKernels.
 __device__ inline void PrefetchToL2(const void* address) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("prefetch.global.L2 [%0];\n" ::"l"(address));
 #endif
 }
 
-// Prefetches a thread's share of a row of `size` elements: its lines first, first + step, ... of
-// 128 bytes.
+// Prefetches a thread's share of a row of `size` elements: the 128-byte lines first, first + step,
+// ...
 template <typename T>
 __device__ void PrefetchRow(const T* row, int size, int first, int step) {
   constexpr int kLine = 128 / static_cast<int>(sizeof(T));
@@ -101,8 +101,8 @@ __device__ void PrefetchRow(const T* row, int size, int first, int step) {
 
 inline constexpr int kOverlapArchitecture = 90;
 
-// Launches `kernel`, with blocks of `threads` threads and shared_bytes of dynamic shared memory. A
-// fault, which `what` names, is the device's.
+// Launches `kernel` with blocks of `threads` threads and shared_bytes of dynamic shared memory. A
+// fault becomes the device's; `what` names the launch in it.
 template <typename... Params, typename... Args>
 void LaunchOverlapped(Device& device, const char* what, void (*kernel)(Params...), dim3 grid,
                       int threads, int64_t shared_bytes, const Args&... args) {

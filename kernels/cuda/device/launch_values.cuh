@@ -1,6 +1,6 @@
-// Values of the host that a kernel reads. Few of them travel with the launch, as a parameter,
-// because a transfer costs the stream as much time as a small kernel and keeps the kernel behind it
-// from starting early. More of them are staged in device memory.
+// Host values that a kernel reads. A small number of them is passed as a parameter of the launch: a
+// transfer costs the stream as much time as a small kernel and keeps the next kernel from starting
+// early. More of them are staged in device memory.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,9 @@
 
 namespace beamline::cuda {
 
-inline constexpr size_t kMostLaunchBytes = 2 << 10;  // of the 4 KiB that all parameters may have
+inline constexpr size_t kMostLaunchBytes = 2 << 10;  // of the 4 KiB limit of all parameters
 
-// What a kernel takes as a `const __grid_constant__` parameter. Arrays are named by their offset in
+// A `const __grid_constant__` parameter of a kernel. Arrays are identified by their offset in
 // bytes.
 struct LaunchValues {
   const char* staged;  // null: the values are `own`
@@ -44,7 +44,7 @@ class LaunchValuesBuilder {
 
   // Copies the arrays to scratch memory of the device, whatever their size; null after a fault.
   const char* Stage(Device& device) const { return device.Stage(std::span<const char>(bytes_)); }
-  // Fills `values`. In a recording, which would repeat these values, it is a fault of the device.
+  // Fills `values`. A fault of the device in a capture, because a replay would repeat these values.
   void Send(Device& device, LaunchValues& values) const {
     values.staged = nullptr;
     if (bytes_.size() > kMostLaunchBytes) {

@@ -11,20 +11,20 @@ __device__ inline uint32_t SharedAddress(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// Copies 16 bytes from global to shared memory, asynchronously; zeros when !valid.
+// Copies 16 bytes from global to shared memory, asynchronously. Writes zeros if !valid.
 __device__ inline void CopyAsync(void* shared, const void* global, bool valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(SharedAddress(shared)),
                "l"(global), "r"(valid ? 16 : 0));
 }
 __device__ inline void CommitCopies() { asm volatile("cp.async.commit_group;\n"); }
-// Waits until at most kPending groups of copies are under way.
+// Waits until at most kPending groups of copies are in flight.
 template <int kPending>
 __device__ inline void WaitForCopies() {
   asm volatile("cp.async.wait_group %0;\n" ::"n"(kPending));
 }
 
-// Loads four 8 x 8 matrices from shared memory; lane i gives the address of a row, i % 8 of matrix
-// i / 8.
+// Loads four 8 x 8 matrices from shared memory. Lane i passes the address of row i % 8 of matrix i
+// / 8.
 __device__ inline void LoadMatrices(const void* row, uint32_t (&to)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -36,8 +36,9 @@ __device__ inline void LoadMatricesTransposed(const void* row, uint32_t (&to)[4]
                : "r"(SharedAddress(row)));
 }
 
-// c += a b with float32 accumulators: a [16, 16], b [16, 8], c [16, 8]. In c, a lane holds columns
-// 2 * (lane % 4) and the next of rows lane / 4 (c[0], c[1]) and lane / 4 + 8 (c[2], c[3]).
+// c += a b with float32 accumulators: a [16, 16], b [16, 8], c [16, 8]. In c a lane holds columns 2
+// * (lane % 4) and the next: of row lane / 4 in c[0] and c[1], of row lane / 4 + 8 in c[2] and
+// c[3].
 template <typename T>
 __device__ void MultiplyAdd(const uint32_t (&a)[4], uint32_t b0, uint32_t b1, float (&c)[4]);
 
@@ -77,10 +78,10 @@ __device__ inline uint32_t PackPair<__nv_bfloat16>(float low, float high) {
   return *reinterpret_cast<const uint32_t*>(&pair);
 }
 
-// A tile of rows of kColumns 16-bit elements in shared memory whose 16-byte chunks are permuted
-// within a row, so that eight rows of one column of chunks lie in different banks. Rows of whole
+// A tile of rows of kColumns 16-bit elements in shared memory. The 16-byte chunks of a row are
+// swizzled, so that one column of chunks of eight rows lies in different banks. Rows of whole
 // 128-byte lines permute eight chunks. Rows that end halfway through a line permute four:
-// neighbours begin four chunks apart already.
+// neighbouring rows already start four chunks apart.
 template <typename T, int kColumns>
 struct SwizzledTile {
   static_assert(kColumns % 32 == 0);

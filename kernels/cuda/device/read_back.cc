@@ -21,8 +21,8 @@ absl::StatusOr<std::unique_ptr<ReadBack>> CudaReadBack::Create(Device& device, s
 
 CudaReadBack::~CudaReadBack() {
   owner_.Use();
-  // The copy may still be under way, and pinned memory may not be freed before it is done. Device
-  // memory needs no wait: what reuses it runs behind the copy in the stream.
+  // The copy may still be in flight on its own stream. Its memory may not be freed before it is
+  // done.
   const WaitMark::Scope waiting(*owner_.wait_mark());
   if (arrived_ != nullptr) {
     cudaEventSynchronize(arrived_);
@@ -37,8 +37,8 @@ void CudaReadBack::Start(size_t bytes) {
   BEAMLINE_CHECK(bytes <= size_);
   owner_.Use();
   if (!owner_.MayTransfer("a read back")) return;
-  // Beside the stream, where it would keep what follows waiting. Whoever writes to the device's
-  // memory again has waited for this copy.
+  // On a stream of its own, so that later work of the main stream does not wait for the copy. The
+  // caller waits for this copy before it writes to the device memory again.
   const cudaStream_t copies = bytes > 0 ? owner_.read_stream() : owner_.stream();
   if (bytes > 0) {
     owner_.Check(cudaEventRecord(written_, owner_.stream()), "cudaEventRecord");
@@ -60,7 +60,7 @@ bool CudaReadBack::Done() {
   if (!owner_.ok()) return true;
   const cudaError_t state = cudaEventQuery(arrived_);
   if (state == cudaErrorNotReady) {
-    cudaGetLastError();  // "not ready" is no fault, but the next check would report it
+    cudaGetLastError();  // clears "not ready", no fault, which the next check would report
     return false;
   }
   Arrived(state);

@@ -1,4 +1,4 @@
-// Results read while the device works on: pinned host memory and an event behind the copy.
+// Results read while the device works on: pinned host memory, and an event after the copy.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,8 +13,8 @@ namespace beamline::cuda {
 
 class CudaReadBack final : public ReadBack {
  public:
-  // `device` outlives the result. RESOURCE_EXHAUSTED without `bytes` of device memory or of pinned
-  // host memory.
+  // `device` outlives the result. RESOURCE_EXHAUSTED if `bytes` of device memory or of pinned host
+  // memory are not available.
   static absl::StatusOr<std::unique_ptr<ReadBack>> Create(Device& device, size_t bytes);
   ~CudaReadBack() override;
 
@@ -24,7 +24,7 @@ class CudaReadBack final : public ReadBack {
 
  private:
   explicit CudaReadBack(Device& device) : owner_(device) {}
-  // Takes arrived_'s answer. cudaSuccess: all that the stream had before the event is done.
+  // Handles the state of arrived_. cudaSuccess: all that the stream had before the event is done.
   void Arrived(cudaError_t answer);
 
   Device& owner_;

@@ -50,9 +50,9 @@ void Recorder::Record(Recording& recording, absl::FunctionRef<void()> work) {
     // What a library holds for its kernels it holds for this one too.
     if (graph != nullptr) cudaGraphDestroy(graph);
   }
-  // Scratch memory that moved meanwhile is a reason to try again.
+  // If the scratch memory moved during the capture, the next call tries again.
   recording.refused = recording.graph == nullptr && !HasMoved(recording);
-  cudaGetLastError();  // refused work runs unrecorded; the refusal is not a fault
+  cudaGetLastError();  // work that cannot be captured runs without a graph, which is no fault
 }
 
 void Recorder::DropOldest() {

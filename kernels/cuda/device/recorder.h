@@ -18,14 +18,15 @@ class Recorder {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  // As Backend::Replay. The first work of a key runs as it is: it chooses algorithms, loads kernels
-  // and grows the scratch memory, none of which can be recorded. The second is recorded.
+  // See Backend::Replay. The first call with a key runs the work without a graph: it chooses
+  // algorithms, loads kernels and grows the scratch memory, none of which can be captured. The
+  // second call captures it.
   void Replay(uint64_t key, absl::FunctionRef<void()> work);
 
  private:
   struct Recording {
     bool ran = false;      // with the scratch memory of `generation`
-    bool refused = false;  // it cannot be recorded
+    bool refused = false;  // it cannot be captured
     uint64_t generation = 0;
     uint64_t last_use = 0;
     cudaGraphExec_t graph = nullptr;

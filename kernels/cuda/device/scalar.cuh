@@ -1,4 +1,4 @@
-// Device-side vocabulary of the kernels: element types, 16-byte accesses, reductions.
+// Shared device code of the kernels: element types, 16-byte accesses, reductions.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -34,7 +34,7 @@ __device__ inline __nv_bfloat16 FromFloat<__nv_bfloat16>(float x) {
   return __float2bfloat16_rn(x);
 }
 
-// The number of the 16-bit type T that has these bits.
+// The number of the 16-bit type T with these bits.
 template <typename T>
 __device__ T FromBits(uint16_t bits);
 template <>
@@ -46,7 +46,7 @@ __device__ inline __nv_bfloat16 FromBits<__nv_bfloat16>(uint16_t bits) {
   return __ushort_as_bfloat16(bits);
 }
 
-// kSize consecutive elements, moved by one access.
+// kSize consecutive elements, loaded or stored by one access.
 template <typename T, int kSize>
 struct alignas(sizeof(T) * kSize) Vec {
   T values[kSize];
@@ -87,7 +87,7 @@ __device__ inline float WarpMax(float x) {
   return x;
 }
 
-// The sum over a block of whole warps, in every thread; each call needs its own `partials`, or a
+// The sum over a block of whole warps, in every thread. Each call needs its own `partials`, or a
 // barrier between two calls.
 __device__ inline float BlockSum(float x, float (&partials)[kWarpSize]) {
   x = WarpSum(x);
@@ -120,7 +120,7 @@ inline bool IsVectorizable(const Tensor& tensor) {
          tensor.row_stride * bytes % 16 == 0 && tensor.dim(-1) * bytes % 16 == 0;
 }
 
-// Threads of a block that walks a row of `num_items`: whole warps, at most `most`.
+// Threads of a block that loops over a row of `num_items`: whole warps, at most `most`.
 inline int ThreadsFor(int64_t num_items, int most) {
   const int64_t threads = RoundUp(num_items, kWarpSize);
   return static_cast<int>(threads < kWarpSize ? kWarpSize : threads < most ? threads : most);

@@ -35,7 +35,7 @@ StagingRing::~StagingRing() {
 cudaError_t StagingRing::NextSlot(Slot*& slot) {
   slot = &slots_[next_];
   next_ = (next_ + 1) % slots_.size();
-  return cudaEventSynchronize(slot->sent);  // at once for an event that was never recorded
+  return cudaEventSynchronize(slot->sent);  // returns at once for an event that was never recorded
 }
 
 cudaError_t StagingRing::Send(Slot& slot, const char* host, char* device, size_t bytes,
@@ -56,7 +56,7 @@ cudaError_t StagingRing::CopyToDevice(const void* host, void* device, size_t byt
     next_ = (next_ + 1) % slots_.size();
     return Send(slot, from, to, bytes, stream);
   }
-  // Each slot has the pieces of its number, and each part of the work below is a slot's.
+  // Each part of the work below has one slot. Slot i transfers pieces i, i + slots_.size(), ...
   std::atomic<cudaError_t> failed = cudaSuccess;
   InParts(slots_.size(), 1, static_cast<int>(slots_.size()), [&](size_t slot, size_t) {
     cudaError_t error = cudaSetDevice(device_);

@@ -16,7 +16,7 @@ constexpr int kBoxColumns = 64;
 constexpr int kGroupRows = 8;
 
 // The driver's function, looked up at run time: a program that links to the driver does not start
-// where there is none.
+// on a machine without it.
 PFN_cuTensorMapEncodeTiled_v12000 FindEncode(Device& device) {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
@@ -25,7 +25,7 @@ PFN_cuTensorMapEncodeTiled_v12000 FindEncode(Device& device) {
   device.Check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, kVersion,
                                                 cudaEnableDefault, &found),
                "cudaGetDriverEntryPointByVersion");
-#else  // Debian 13's, which knows no later version of the function either
+#else  // CUDA of Debian 13, which has no later version of the function either
   device.Check(
       cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &function, cudaEnableDefault, &found),
       "cudaGetDriverEntryPoint");
@@ -33,8 +33,8 @@ PFN_cuTensorMapEncodeTiled_v12000 FindEncode(Device& device) {
   return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(function);
 }
 
-// The map of a tensor that begins at `begin` and is copied in boxes; the innermost stride is an
-// element. `what` names it for an error.
+// The map of a tensor that starts at `begin` and is copied in boxes. The innermost stride is one
+// element. `what` names the tensor in an error.
 template <int kDims>
 CUtensorMap Encode(Device& device, uintptr_t begin, const std::array<cuuint64_t, kDims>& dims,
                    const std::array<cuuint64_t, kDims - 1>& strides,
@@ -65,7 +65,7 @@ CUtensorMap Encode(Device& device, uintptr_t begin, const std::array<cuuint64_t,
 
 CUtensorMap MakeRaggedMap(Device& device, const RaggedRows& rows) {
   const auto stride = static_cast<uint64_t>(rows.stride * kElementBytes);
-  // The two coordinates of a row add up to its number plus box_rows.
+  // The sum of a row's two coordinates is its number plus box_rows.
   const uintptr_t begin = reinterpret_cast<uintptr_t>(rows.data) -
                           static_cast<uintptr_t>(rows.box_rows) * static_cast<uintptr_t>(stride);
   return Encode<4>(
@@ -92,7 +92,7 @@ CUtensorMap MakeGroupedMap(Device& device, const GroupedRows& rows) {
 CUtensorMap MakeRaggedGroupMap(Device& device, const GroupedRows& rows) {
   const auto columns = static_cast<uint64_t>(rows.num_columns);
   const uint64_t stride = columns * kElementBytes;
-  // The two coordinates of a row add up to its number plus kGroupRows.
+  // The sum of a row's two coordinates is its number plus kGroupRows.
   return Encode<4>(
       device, reinterpret_cast<uintptr_t>(rows.data) - kGroupRows * stride,
       {kBoxColumns, kGroupRows, columns / kBoxColumns, static_cast<uint64_t>(rows.num_rows) + 1},

@@ -1,5 +1,5 @@
-// Shows others whether the thread that calls a device is inside a call that may wait for the GPU,
-// and whether it still is in the same one.
+// Shows other threads whether the device's thread is in a call that may wait for the GPU, and
+// whether it is still in the same call.
 #pragma once
 
 #include <atomic>
@@ -7,10 +7,10 @@
 
 namespace beamline::cuda {
 
-// One thread at a time marks; any thread looks.
+// One thread at a time writes; any thread may read.
 class WaitMark {
  public:
-  // From its making to its end the calling thread may wait for the GPU.
+  // While a Scope exists, the calling thread may wait for the GPU.
   class Scope {
    public:
     explicit Scope(WaitMark& mark) : mark_(mark) { mark_.Change(+1); }
@@ -23,11 +23,11 @@ class WaitMark {
   };
 
   bool is_set() const { return depth_.load(std::memory_order_relaxed) > 0; }
-  // Another number whenever a call has begun or ended.
+  // Changes whenever a call starts or ends.
   uint64_t num_changes() const { return num_changes_.load(std::memory_order_relaxed); }
 
  private:
-  // Loads and stores, which cost less than read-modify-write: nobody else writes.
+  // Loads and stores, which cost less than read-modify-write: there is one writer.
   void Change(int32_t by) {
     depth_.store(depth_.load(std::memory_order_relaxed) + by, std::memory_order_relaxed);
     num_changes_.store(num_changes_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);

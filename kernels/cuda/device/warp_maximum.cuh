@@ -5,7 +5,7 @@
 
 namespace beamline::cuda {
 
-// Of numbers that are no NaN: as integers of the same order, which one instruction compares.
+// REQUIRES: no x is NaN. Compares the numbers as integers of the same order, in one instruction.
 __device__ inline float WarpMaximum(float x) {
   constexpr int kAllButSign = 0x7fffffff;
   const int bits = __float_as_int(x);
