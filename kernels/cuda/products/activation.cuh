@@ -1,4 +1,4 @@
-// Activations in float32: within a few roundings of the exact functions.
+// Activations in float32, within a few roundings of the exact functions.
 #pragma once
 
 #include <cfloat>
@@ -8,12 +8,12 @@
 
 namespace beamline::cuda {
 
-// GELU by erfc(|x| / sqrt(2)), which is under 1.5e-7 from the exact one for every x, NaN included:
-// the logarithm of erfc is nearly a parabola, so one polynomial and one power of two do what erff
-// needs two ranges and twice the instructions for. Its coefficients fit |x| <= 6 with errors
-// weighted by erfc; beyond that it keeps falling, until the power is 0. Where x is negative nothing
-// is subtracted, so the tail keeps its relative accuracy. Several numbers go through each step
-// together, so that none waits for the one before it.
+// GELU by erfc(|x| / sqrt(2)), within 1.5e-7 of the exact function for every x; NaN stays NaN. The
+// logarithm of erfc is nearly a parabola. So one polynomial and one power of two replace the two
+// ranges of erff, which takes twice the instructions. The coefficients fit |x| <= 6 with errors
+// weighted by erfc. Beyond that the polynomial keeps falling, until the power is 0. For negative x
+// nothing is subtracted, so the tail keeps its relative accuracy. Each step computes several
+// numbers, so that none waits for the one before it.
 template <int kSize>
 __device__ void GeluAll(float (&x)[kSize]) {
   constexpr float kPowers[] = {-1.918630232e-06f, 2.979014243e-05f,  -1.469580166e-04f,
@@ -35,7 +35,7 @@ __device__ void GeluAll(float (&x)[kSize]) {
     for (int j = 0; j < kTogether; ++j) {
       float half_tail;
       asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(half_tail) : "f"(power[j]));
-      // Infinity times no tail would be no number.
+      // infinity * 0 would be NaN.
       const float magnitude = fminf(fabsf(x[i + j]), FLT_MAX);
       x[i + j] = fmaf(-magnitude, half_tail, fmaxf(x[i + j], 0.0f));
     }
@@ -58,7 +58,7 @@ __device__ float Activate(float x) {
   return x;
 }
 
-// Activates several numbers: which activation it is, is looked up once.
+// Activates several numbers with one dispatch on the activation.
 template <int kSize>
 __device__ void ActivateAll(Activation activation, float (&x)[kSize]) {
   const auto apply = [&]<Activation kActivation>() {

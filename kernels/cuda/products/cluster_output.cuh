@@ -1,5 +1,5 @@
-// What cluster_product.cu does with its sums: a thread has the same two neighbouring output
-// features of several rows.
+// The outputs of cluster_product.cu. A thread has the same two neighbouring output features of
+// several rows.
 #pragma once
 
 #include "kernels/cuda/device/mma.cuh"
@@ -9,7 +9,7 @@
 
 namespace beamline::cuda {
 
-// Two neighbours as one access, of which the second is only there if `both`.
+// Two neighbours in one access. The second one exists only if `both`.
 template <typename T>
 __device__ uint32_t LoadPair(const T* from, bool both) {
   if (both) return *reinterpret_cast<const uint32_t*>(from);
@@ -29,13 +29,13 @@ __device__ float2 UnpackPair(uint32_t bits) {
           ToFloat(FromBits<T>(static_cast<uint16_t>(bits >> 16)))};
 }
 
-// MatMul's epilogue into a y of T.
+// MatMul's epilogue, with a y of type T.
 template <typename T>
 struct ClusterMatMul {
-  // What a thread knows of its features, before the kernel's turn.
+  // A thread's features, loaded before WaitForEarlierKernels.
   struct Columns {
     int feature;
-    int count;  // 2, 1 at the end of an odd number of features, or less: none
+    int count;  // 2, 1 at the end of an odd number of features, or at most 0: none
     RawBias first_bias, second_bias;
   };
 
@@ -56,12 +56,12 @@ struct ClusterMatMul {
     }
     return columns;
   }
-  // What a row's two features need besides, in the kernel's turn.
+  // Loads the other inputs of a row's two features, after WaitForEarlierKernels.
   __device__ uint32_t LoadRest(int row, const Columns& columns) const {
     if (residual == nullptr) return 0;
     return LoadPair(residual + row * residual_stride + columns.feature, columns.count == 2);
   }
-  // Adds biases to the two features' sums of two rows and activates them.
+  // Adds the biases to the sums of two features of two rows, and activates them.
   __device__ void Activate(const Columns& columns, float (&sums)[4]) const {
     const float first = columns.first_bias.template Value<T>(bias_is_float);
     const float second = columns.second_bias.template Value<T>(bias_is_float);
@@ -77,11 +77,11 @@ struct ClusterMatMul {
   }
 };
 
-// Brings every head of ProjectHeads to its place.
+// Stores every head of ProjectHeads at its destination.
 template <typename T>
 struct ClusterHeads {
   struct Columns {
-    int count;  // 2, or 0 past the last head
+    int count;  // 2, or 0 after the last head
     int head, d;
     float scale;
     uint32_t bias;
@@ -98,7 +98,7 @@ struct ClusterHeads {
     return {2, head, feature - head * head_dim.value(), places.Scale(head),
             bias == nullptr ? 0 : LoadPair(bias + feature, true)};
   }
-  // A row's slot.
+  // The row's slot.
   __device__ uint32_t LoadRest(int row, const Columns& /*columns*/) const {
     return static_cast<uint32_t>(places.SlotOf(row));
   }

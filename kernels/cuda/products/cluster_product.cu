@@ -1,9 +1,9 @@
-// Products of 17 rows and more that are too few to fill the GPU: bound by a kernel's start, the
-// rows' way from L2 and its end, not by arithmetic. A cluster of blocks computes a tile of y and
-// divides the input features. Each block copies its part of the weight to shared memory before the
-// kernel's turn, and its part of the rows in it; wgmma multiplies 64 output features (its rows) by
-// the tile's rows (its columns); every block then gets all partial sums of some of the rows, adds
-// them in the order of the cluster's ranks and completes them.
+// Products of 17 rows and more that are too few to fill the GPU. They are bound by the kernel's
+// start and end and the loads of the rows from L2, not by arithmetic. A cluster of blocks computes
+// a tile of y and divides the input features. Each block copies its part of the weight to shared
+// memory before WaitForEarlierKernels, and its part of the rows after it. wgmma multiplies 64
+// output features (its rows) by the tile's rows (its columns). Every block then gets all partial
+// sums of some of the rows, adds them in the order of the cluster's ranks and completes them.
 #include "kernels/cuda/products/cluster_product.h"
 
 #include <bit>
@@ -22,10 +22,10 @@ using cluster_product::kFeatures;
 using cluster_product::Maps;
 
 constexpr int kFewestStages = 3;
-// With two blocks a multiprocessor, the next kernel's can come while this one's are there.
+// With two blocks per multiprocessor, the next kernel's blocks fit beside those of this kernel.
 constexpr int64_t kSharedForTwoBlocks = (113 << 10) + 512;
 
-// With `stages` of rows.
+// With `stages` stages of rows.
 template <int kRows>
 int64_t SharedBytes(const Args& args, int stages) {
   return int64_t{args.steps} * cluster_product::kWeightTile * 2 +
@@ -34,8 +34,8 @@ int64_t SharedBytes(const Args& args, int stages) {
 }
 
 // Launches `kernel` in clusters of grid.x blocks, with blocks of `threads` threads and shared_bytes
-// of dynamic shared memory; it starts early (launch.cuh). Faults, which `what` names, are the
-// device's.
+// of dynamic shared memory. It starts early (launch.cuh). Faults become the device's; `what` names
+// the launch in them.
 template <typename... Params, typename... Args>
 void LaunchInClusters(Device& device, const char* what, void (*kernel)(Params...), dim3 grid,
                       int threads, int64_t shared_bytes, const Args&... args) {

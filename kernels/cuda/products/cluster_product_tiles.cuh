@@ -1,5 +1,4 @@
-// The device side of cluster_product.cu: what a block of a cluster copies, multiplies and
-// completes.
+// Device code of cluster_product.cu: the copies, products and epilogue of a block of a cluster.
 #pragma once
 
 #include <limits>
@@ -18,8 +17,8 @@ inline constexpr int kMultiplyWarps = kWarpgroupSize / kWarpSize;
 inline constexpr int kThreads = kWarpgroupSize + kWarpSize;  // the last warp copies
 inline constexpr int kWeightTile = kFeatures * kDepth;
 inline constexpr int kMostStages = kMostClusterSteps;
-// Rows of a group, which a warpgroup's sums have as a warp each 16 features: 16 bytes of a lane,
-// two rows of one feature and of the one eight further on (MultiplyTiles).
+// Rows of a group. Each warp of a warpgroup has the group's sums of 16 features. A lane has 16
+// bytes of them: two rows of one feature and of the feature eight further on (MultiplyTiles).
 inline constexpr int kGroupRows = 8;
 inline constexpr int kGroupFloats = kGroupRows * kFeatures;
 
@@ -31,10 +30,10 @@ struct Maps {
 struct Args {
   int num_rows;
   int total_steps;  // of kDepth input features
-  int steps;        // of a block, at most: the last ones of a cluster may have fewer
-  int stages;       // of the ring of rows: at most steps
-  int split;        // blocks of a cluster that divide the input features of a tile
-  int rows_shift;   // the logarithm of the rows that each block of a tile completes
+  int steps;        // of a block, at most: the last blocks of a cluster may have fewer
+  int stages;       // of the ring of rows, at most steps
+  int split;        // blocks of a cluster, which divide the input features of a tile
+  int rows_shift;   // log2 of the rows that each block of a tile completes
 };
 
 struct Barriers {
@@ -43,7 +42,7 @@ struct Barriers {
   SharedBarrier sums;
 };
 
-// Of the partial sums that a block gets: of its rows, or of the group that has them.
+// Bytes of the partial sums that a block gets: of its rows, or of the group that contains them.
 template <int kRows>
 __host__ __device__ constexpr int SumBytes(int split) {
   const int groups = kRows / split < kGroupRows ? 1 : kRows / split / kGroupRows;
@@ -54,25 +53,27 @@ __host__ __device__ constexpr int SumBytes(int split) {
 template <typename T, int kRows, typename Output>
 struct Block {
   static constexpr int kXTile = kRows * kDepth;
-  // Groups of rows that a block completes at once, and in how many turns, if it is all of a tile's.
+  // Groups of rows that a block completes at once, and its turns if it completes all groups of a
+  // tile.
   static constexpr int kGroupsAtOnce = 2;
   static constexpr int kMostTurns = kRows / kGroupRows / kGroupsAtOnce;
 
   const Args& args;
   const Output& output;
   Barriers& barriers;
-  T* weight;     // [steps][kFeatures, kDepth], permuted
-  T* x;          // [stages][kRows, kDepth], permuted
+  T* weight;     // [steps][kFeatures, kDepth], swizzled
+  T* x;          // [stages][kRows, kDepth], swizzled
   float4* sums;  // [split][groups()][warps][lanes]: partial sums, from each block of the tile
 
   int rank, first_feature, first_row;
   int num_steps;  // of this block
-  // Rows of the tile that are sent, of kRows: whole groups of those that a product's sums have.
+  // Rows of the tile whose sums are sent, at most kRows: whole groups of the rows of a product's
+  // sums.
   int sent_rows;
 
   __device__ int rows() const { return 1 << args.rows_shift; }  // that this block completes
-  __device__ int groups() const { return max(rows() / kGroupRows, 1); }  // that has these rows
-  // The bytes of sums that come from all blocks of the cluster.
+  __device__ int groups() const { return max(rows() / kGroupRows, 1); }  // that contain these rows
+  // Bytes of the sums that all blocks of the cluster send to this one.
   __device__ int SentBytes() const {
     const int own_rows = min(max(sent_rows - rank * rows(), 0), rows());
     return args.split * own_rows * kFeatures * static_cast<int>(sizeof(float));
@@ -88,7 +89,7 @@ struct Block {
   }
   __device__ void CopyRows(const Maps& maps) const {
     int at = 0;
-    uint32_t parity = 1;  // nothing to wait for in the first round
+    uint32_t parity = 1;  // the first round waits for nothing
     for (int step = 0; step < num_steps; ++step) {
       WaitFor(barriers.empty[at], parity);
       ArriveAndExpect(barriers.full[at], kXTile * static_cast<int>(sizeof(T)));
@@ -98,7 +99,7 @@ struct Block {
     }
   }
 
-  // The block's part of the sums, as MultiplyTiles has them: features by rows.
+  // The block's part of the sums, features by rows, in the layout of MultiplyTiles.
   __device__ void Multiply(float (&c)[kRows / 2]) const {
     constexpr int kPartBytes = 16 * static_cast<int>(sizeof(T));
     const bool first_of_warp = threadIdx.x % kWarpSize == 0;
@@ -127,8 +128,8 @@ struct Block {
     KeepInOrder(c);
   }
 
-  // Puts every row's sums where they are completed: in the block of the tile that does, when there
-  // are several.
+  // Writes every row's sums where they are completed. If a tile has several blocks, that is the
+  // block that completes the row.
   __device__ void SendSums(int warp, int lane, const float (&c)[kRows / 2]) const {
 #pragma unroll
     for (int n = 0; n < kRows / kGroupRows; ++n) {
@@ -153,8 +154,8 @@ struct Block {
     }
   }
 
-  // Calls body(turn, place of the sums, row) for the pairs of rows that this thread completes, each
-  // of four features: two neighbours, and two more eight further on.
+  // Calls body(turn, place of the sums, row) for the pairs of rows that this thread completes. Each
+  // pair has four features: two neighbours, and the two that are eight further on.
   template <typename Body>
   __device__ void ForPairs(int thread, Body body) const {
     const int lane = SumsLane(thread);
@@ -167,12 +168,12 @@ struct Block {
       }
     }
   }
-  // Whose sums a thread completes: of this warp, this lane's and those four lanes further on.
+  // The warp and lane whose sums a thread completes, with those of the lane four further on.
   __device__ static int SumsWarp(int thread) { return thread / 16 % kMultiplyWarps; }
   __device__ static int SumsLane(int thread) { return thread % 16 / 4 * 8 + thread % 4; }
 
-  // The sums of two neighbouring features of a pair of rows (c[0] and c[1], c[2] and c[3]), and of
-  // two more.
+  // Adds up the sums of two neighbouring features of a pair of rows (c[0] and c[1], c[2] and c[3]),
+  // and of the two features eight further on (`more`).
   __device__ void AddSums(int place, float (&c)[4], float (&more)[4]) const {
     for (int from = 0; from < args.split; ++from) {
       const float4* const part = sums + from * groups() * (kGroupFloats / 4) + place;
@@ -182,8 +183,8 @@ struct Block {
     }
   }
 
-  // What the multiplying warps do; get_rows() in the kernel's turn, before they multiply. Other
-  // warps that call it do that alone.
+  // The work of the multiplying warps. get_rows() runs after WaitForEarlierKernels and before they
+  // multiply. Other warps that call Run do only that.
   template <typename GetRows>
   __device__ void Run(int warp, int lane, GetRows get_rows) const {
     const int thread = warp * kWarpSize + lane;
@@ -228,7 +229,7 @@ template <typename T, int kRows, typename Output>
 __global__ void __launch_bounds__(kThreads)
     ClusterProductKernel(const __grid_constant__ Maps maps, Args args, Output output) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  // All of a block's shared memory, so that it begins where the tiles must.
+  // All of a block's shared memory, so that it starts at the alignment of the tiles.
   extern __shared__ __align__(kSwizzledAlignment) unsigned char memory[];
   T* const weight = reinterpret_cast<T*>(memory);
   const int warp = __shfl_sync(kFullMask, static_cast<int>(threadIdx.x) / kWarpSize, 0);
@@ -266,7 +267,7 @@ __global__ void __launch_bounds__(kThreads)
     ArriveAndExpect(barriers.sums, block.SentBytes());
     block.CopyWeight(maps.weight);
   }
-  // Other blocks find the barriers of this one initialised, and its own warps do.
+  // From here on the other blocks, and the block's own warps, see its barriers initialised.
   __syncwarp();
   ClusterArrive();
   ClusterWait();

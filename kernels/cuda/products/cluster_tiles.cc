@@ -9,9 +9,9 @@ ClusterTiles PickClusterTiles(int64_t num_rows, int64_t in_features, int64_t out
   constexpr int64_t kManySteps = 6, kMostSteps = 8, kMostBlocks = 200;
   ClusterTiles tiles;
   const int64_t steps = CeilDiv(in_features, int64_t{kClusterDepth});
-  // By docs/results/notes-encoder.md: blocks of few steps each, as long as they are no more than
-  // multiprocessors; more than those only where a block would have many steps otherwise. With many
-  // steps or many blocks left cuBLASLt's tiles are faster.
+  // Chosen by docs/results/notes-encoder.md. Blocks have few steps each, as long as there are no
+  // more blocks than multiprocessors. There are more only if a block would otherwise have many
+  // steps. If many steps or many blocks remain, cuBLASLt's tiles are faster.
   tiles.rows = num_rows <= 32 ? 32 : 64;
   const int64_t whole =
       CeilDiv(out_features, int64_t{kClusterFeatures}) * CeilDiv(num_rows, int64_t{tiles.rows});

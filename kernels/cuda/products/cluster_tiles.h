@@ -1,4 +1,5 @@
-// How the products of cluster_product.cu are divided: chosen by sizes alone, without a GPU.
+// The division into tiles of the products of cluster_product.cu, chosen by sizes alone, without a
+// GPU.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +7,7 @@
 namespace beamline::cuda {
 
 struct ClusterTiles {
-  int rows = 0;   // of a tile: 32 or 64; 0: another way to the product is faster
+  int rows = 0;   // of a tile: 32 or 64; 0: another kernel is faster
   int split = 1;  // blocks that divide the input features of a tile: 1, 2, 4 or 8
 };
 

@@ -1,5 +1,5 @@
-// The products of all experts' rows in 16 bits: parts of the features come to shared memory several
-// ahead, and tiles have as many rows as experts have.
+// The products of all experts' rows in 16 bits. Parts of the features are copied to shared memory
+// several stages ahead. The rows of a tile fit the number of rows per expert.
 #pragma once
 
 #include "kernels/cuda/device/mma.cuh"
@@ -7,15 +7,15 @@
 
 namespace beamline::cuda {
 
-// What a block of kRowsOfTile places computes, by warps that divide the weight's rows and the
-// places among them. Two blocks of kStagesOfBlock stages fit on a multiprocessor of sm_80 and
-// sm_90.
+// The tile of a block: kRowsOfTile places. Its warps divide the weight's rows and the places. Two
+// blocks of kStagesOfBlock stages fit on a multiprocessor of sm_80 and sm_90.
 template <int kRowsOfTile, int kFeatureWarps, int kRowWarps, int kStagesOfBlock>
 struct StagedTile {
   static constexpr int kRows = kRowsOfTile;
   static constexpr int kStages = kStagesOfBlock;
-  static constexpr int kFeatures = 128;  // rows of the weight; of a gated one half of them gates
-  static constexpr int kDepth = 64;      // input features of a stage: a line of 128 bytes
+  static constexpr int kFeatures =
+      128;                           // rows of the weight; half of them are gates if it is gated
+  static constexpr int kDepth = 64;  // input features of a stage: a line of 128 bytes
   static constexpr int kChunks = kDepth / 8;
   static constexpr int kWarps = kFeatureWarps * kRowWarps;
   static constexpr int kThreads = kWarps * kWarpSize;
@@ -24,7 +24,8 @@ struct StagedTile {
   static constexpr int kStageElements = (kFeatures + kRows) * kDepth;
   static constexpr int kSharedBytes = kStages * kStageElements * 2;
   static_assert(kWarpFeatures % 32 == 0 && kWarpRows % 16 == 0);
-  static_assert(kRows * (kFeatures + 8) <= kStages * kStageElements);  // what leaves through it
+  static_assert(kRows * (kFeatures + 8) <=
+                kStages * kStageElements);  // for the results, which leave through this memory
 };
 
 // One thread's share of a tile of kTileRows rows in shared memory: chunks of 16 bytes.
@@ -37,7 +38,7 @@ struct StagedRows {
 
   static __device__ int Row(int i) { return threadIdx.x / Tile::kChunks + i * kApart; }
 
-  // `any` is read where there is nothing to read.
+  // `any`: an address for copies that read nothing.
   __device__ void Copy(SwizzledTile<T, Tile::kDepth> to, int first, int end, const T* any) const {
     const int chunk = threadIdx.x % Tile::kChunks;
     const int column = first + chunk * 8;
@@ -82,8 +83,8 @@ struct StagedSums {
   }
 };
 
-// The weight's row that is row `r` of a block's tile, -1 where there is none. Of a gated weight a
-// warp has the gates of its units first and then what they gate, so that it has both of each.
+// The row of the weight that is row `r` of a block's tile, or -1. In a gated weight a warp has the
+// gates of its units first and then their up projections, so that it has both of each unit.
 template <typename Tile, bool kGated>
 __device__ int StagedWeightRow(int r, int first_unit, int columns) {
   if constexpr (!kGated) return first_unit + r < columns ? first_unit + r : -1;
@@ -92,14 +93,16 @@ __device__ int StagedWeightRow(int r, int first_unit, int columns) {
   return unit < columns ? r / kHalf % 2 * columns + unit : -1;
 }
 
-// y = x W^T of a place's expert, or act(gate) * up, as ExpertProductKernel. x, y and their strides
-// are whole numbers of 16 bytes. Grid: tiles of columns, tiles of places. Bound by memory where
-// experts have few rows; where they have many, by tensor cores that are fed from registers.
+// y = x W^T with the weight of a place's expert, or act(gate) * up, as in ExpertProductKernel. x, y
+// and their strides are multiples of 16 bytes. Grid: (tiles of columns, tiles of places). Bound by
+// memory if experts have few rows. If they have many, bound by tensor cores that are fed from
+// registers.
 template <typename T, typename Tile, bool kGated>
 __global__ void __launch_bounds__(Tile::kThreads, 2)
     StagedExpertKernel(ProductArgs<T> args, ExpertPointers weights) {
   constexpr int kUnits = kGated ? Tile::kFeatures / 2 : Tile::kFeatures;
-  constexpr int kPitch = kUnits + 8;  // of what leaves: rows of a warp's access in different banks
+  constexpr int kPitch =
+      kUnits + 8;  // of the results: the rows of a warp's access lie in different banks
   extern __shared__ __align__(128) char staged_memory[];
   T* const memory = reinterpret_cast<T*>(staged_memory);
   __shared__ RowTile shared_tile;
@@ -138,7 +141,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 2)
       weight_rows.Copy(weight_part(stage), step * Tile::kDepth, args.in_features, weight);
       x_rows.Copy(x_part(stage), step * Tile::kDepth, args.in_features, args.x);
     }
-    CommitCopies();  // an empty group behind the last step: the waits count groups
+    CommitCopies();  // an empty group after the last step, because the waits count groups
   };
 #pragma unroll
   for (int step = 0; step < Tile::kStages - 1; ++step) fetch(step);
@@ -149,7 +152,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 2)
   StagedSums<T, Tile> sums;
   for (int step = 0; step < num_steps; ++step) {
     WaitForCopies<Tile::kStages - 2>();
-    __syncthreads();  // of all threads, and the stage that is filled next is multiplied
+    __syncthreads();  // all copies have arrived, and the stage filled next is multiplied
     fetch(step + Tile::kStages - 1);
     const int stage = step % Tile::kStages;
     sums.Add(weight_part(stage), x_part(stage), feature_warp * Tile::kWarpFeatures, first_row);
@@ -185,8 +188,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 2)
   }
 }
 
-// Places of an expert on average up to which a tile of so many rows is taken. Routes are uneven:
-// some experts have twice as many.
+// Average places per expert up to which these tiles are used. Routing is uneven: some experts have
+// twice as many.
 inline constexpr int kMostOfSmallTiles = 8;
 inline constexpr int kMostOfMiddlingTiles = 48;
 using SmallExpertTile = StagedTile<16, 4, 1, 5>;

@@ -1,5 +1,6 @@
-// The products of all experts' rows by one kernel, tile by tile: on tensor cores in 16 bits, in
-// float32 without. In 16 bits for rows that cannot be read 16 bytes at a time (expert_stages.cuh).
+// The products of all experts' rows in one kernel, tile by tile: on tensor cores in 16 bits,
+// without them in float32. In 16 bits only for rows that cannot be read 16 bytes at a time; the
+// others use expert_stages.cuh.
 #pragma once
 
 #include <mma.h>
@@ -10,7 +11,7 @@
 
 namespace beamline::cuda {
 
-// Of a warp that looks at all of them.
+// Experts per lane of a warp that reads all of them.
 inline constexpr int kExpertsPerLane = kMostExperts / kWarpSize;
 
 struct ExpertPointers {
@@ -19,15 +20,15 @@ struct ExpertPointers {
 
 template <typename T>
 struct ProductArgs {
-  const T* x;  // rows of places, or where `rows` is set those that it names
+  const T* x;  // rows of places, or the rows that `rows` names if it is set
   int64_t x_stride;
-  bool x_is_aligned;    // 16 bytes at a time
+  bool x_is_aligned;    // rows can be read 16 bytes at a time
   const int32_t* rows;  // may be null
   const int32_t* offsets;
   int num_experts;
   int64_t weight_stride;
   int in_features;
-  int columns;  // of y; a gated weight has twice as many rows
+  int columns;  // of y; a gated weight has two rows per column
   Activation activation;
   T* y;  // [num_places, columns]
   int64_t y_stride;
@@ -36,15 +37,15 @@ struct ProductArgs {
 
 inline constexpr int kTile = 64;  // rows and columns of y that a block computes
 inline constexpr int kTileThreads = 128;
-// A row of the tiles in shared memory, of `kDepth` features: 16 bytes more, so that the rows of a
-// warp's access lie in different banks.
+// A row of the tiles in shared memory has `kDepth` features, and 16 bytes more, so that the rows of
+// a warp's access lie in different banks.
 template <typename T>
 inline constexpr int kDepth = 64 / static_cast<int>(sizeof(T));
 template <typename T>
 inline constexpr int kPitch = kDepth<T> + kVecSize<T>;
 inline constexpr int kSumPitch = kTile + 4;
 
-// The part of a tile of kTile rows that a thread brings to shared memory.
+// The part of a tile of kTile rows that a thread copies to shared memory.
 template <typename T>
 struct TilePart {
   static constexpr int kVecs = kTile * kDepth<T> / kVecSize<T> / kTileThreads;
@@ -57,7 +58,8 @@ struct TilePart {
     return (threadIdx.x + i * kTileThreads) % (kDepth<T> / kVecSize<T>)*kVecSize<T>;
   }
 
-  // row_of: a row's first element, null where there is none; elements from `end` on are 0.
+  // row_of: a row's first element, or null if there is no such row. Missing elements and those from
+  // `end` on are 0.
   template <typename RowOf>
   __device__ void Load(const RowOf& row_of, int first, int end, bool aligned) {
 #pragma unroll
@@ -83,7 +85,7 @@ struct TilePart {
   }
 };
 
-// The sums of kTile x kTile products: on tensor cores, a warp 32 x 32 of them ...
+// The sums of kTile x kTile products. On tensor cores a warp has 32 x 32 of them.
 template <typename T>
 struct TileSums {
   static constexpr int kSide = 16, kSides = 2;
@@ -130,7 +132,7 @@ struct TileSums {
   }
 };
 
-// ... and in float32 without, a thread 8 rows of 4 columns that are 16 apart.
+// In float32, without tensor cores, a thread has 8 rows of 4 columns that are 16 apart.
 template <>
 struct TileSums<float> {
   static constexpr int kRows = 8, kColumns = 4, kApart = kTile / kColumns;
@@ -173,14 +175,14 @@ struct TileSums<float> {
   }
 };
 
-// Which rows of which expert a block has.
+// The rows of an expert that a block computes.
 struct RowTile {
   int expert;
   int first_place, num_rows;
 };
 
-// Tile `index` of those of all experts, of tile_rows rows each; num_rows 0: there are fewer. By the
-// first warp.
+// Tile `index` of the tiles of all experts, which have tile_rows rows each. num_rows is 0 if there
+// are fewer tiles. Called by the first warp.
 __device__ inline RowTile FindTile(const int32_t* offsets, int num_experts, int index,
                                    int tile_rows) {
   const int lane = threadIdx.x;
@@ -219,9 +221,9 @@ __device__ inline RowTile FindTile(const int32_t* offsets, int num_experts, int 
   return tile;
 }
 
-// y = x W^T of a place's expert, or act(gate) * up. Grid: tiles of columns, tiles of places. The
-// next part of the features is loaded while one is multiplied. Bound by memory where experts have
-// few rows, by the loads from shared memory where they have many.
+// y = x W^T with the weight of a place's expert, or act(gate) * up. Grid: (tiles of columns, tiles
+// of places). The next part of the features is loaded while one is multiplied. Bound by memory if
+// experts have few rows, by the loads from shared memory if they have many.
 template <typename T, bool kGated>
 __global__ void __launch_bounds__(kTileThreads)
     ExpertProductKernel(ProductArgs<T> args, ExpertPointers weights) {
@@ -263,7 +265,7 @@ __global__ void __launch_bounds__(kTileThreads)
   for (int part = 0; part < kParts; ++part) sums[part].Clear();
   load(0);
   for (int k = 0; k < args.in_features; k += kDepth<T>) {
-    __syncthreads();  // the part before is multiplied
+    __syncthreads();  // the previous part has been multiplied
     x.Store(x_tile);
 #pragma unroll
     for (int part = 0; part < kParts; ++part)

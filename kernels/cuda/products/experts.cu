@@ -1,7 +1,7 @@
-// Experts: rows are routed and sorted by their experts on the device, so that the host never waits
-// for the routes, and a recorded step may route others. Then one kernel multiplies the rows of all
-// experts, each with its expert's weights, first in, then out, and the last adds up what a row's
-// experts have computed.
+// Mixture of experts. Rows are routed and sorted by expert on the device. So the host never waits
+// for the routes, and a replayed CUDA graph may have other routes. One kernel then multiplies the
+// rows of all experts by their experts' weights, first `in`, then `out`. The last kernel adds up
+// the outputs of a row's experts.
 #include "kernels/cuda/products/experts.h"
 
 #include <algorithm>
@@ -16,19 +16,19 @@
 namespace beamline::cuda {
 namespace {
 
-// Choices are numbered row by row, a row's best first. A place is a row of an expert, the experts'
-// one behind the other.
+// Choices are numbered row by row, a row's best first. A place is a row of an expert; the experts'
+// places follow each other.
 struct Routes {
   int32_t* experts;  // [num_choices]
   float* weights;    // [num_choices]
   int32_t* places;   // [num_choices]
-  int32_t* rows;     // [num_choices], of each place
-  int32_t* offsets;  // [num_experts + 1], places of an expert
+  int32_t* rows;     // [num_choices], the row of each place
+  int32_t* offsets;  // [num_experts + 1], the first place of each expert
 };
 
 constexpr int kRouteWarps = 4;
 
-// A warp a row. Bound by latency: a row's logits lie in the registers of its warp.
+// One warp per row. Bound by latency: a row's logits are in the registers of its warp.
 __global__ void __launch_bounds__(kRouteWarps* kWarpSize)
     RouteKernel(const float* logits, int64_t stride, int num_rows, int num_experts, int num_chosen,
                 bool renormalize, Routes routes) {
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kRouteWarps* kWarpSize)
   const int lane = threadIdx.x % kWarpSize;
   if (row >= num_rows) return;
   float values[kExpertsPerLane];
-  bool open[kExpertsPerLane];  // an expert that is not chosen yet
+  bool open[kExpertsPerLane];  // the expert is not chosen yet
   float maximum = -INFINITY;
 #pragma unroll
   for (int i = 0; i < kExpertsPerLane; ++i) {
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kRouteWarps* kWarpSize)
     if (open[i]) total += expf(values[i] - maximum);  // NaN stays
   }
   total = WarpSum(total);
-  float own = 0.0f, chosen = 0.0f;  // of the choice whose number is the lane's
+  float own = 0.0f, chosen = 0.0f;  // of the choice with the lane's number
   int own_expert = 0;
   for (int choice = 0; choice < num_chosen; ++choice) {
     float best = -INFINITY;
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(kRouteWarps* kWarpSize)
     for (int offset = kWarpSize / 2; offset > 0; offset /= 2) {
       const float other = __shfl_xor_sync(kFullMask, best, offset);
       const int other_expert = __shfl_xor_sync(kFullMask, best_expert, offset);
-      // One order of all, NaN included, so that every lane ends with the same.
+      // A total order, NaN included, so that every lane ends with the same choice.
       const float rank = isnan(best) ? -INFINITY : best;
       const float other_rank = isnan(other) ? -INFINITY : other;
       const bool none = best_expert == kMostExperts, other_none = other_expert == kMostExperts;
@@ -90,8 +90,9 @@ __global__ void __launch_bounds__(kRouteWarps* kWarpSize)
 
 constexpr int kSortThreads = 256;
 
-// Gives every choice of an expert its place, in the order of rows. Grid: a block an expert, which
-// reads all choices twice, from L2: without atomics, the order is the same in each run.
+// Gives every choice of an expert its place, in the order of rows. Grid: one block per expert,
+// which reads all choices twice, from L2. There are no atomics, so the order is the same in each
+// run.
 __global__ void __launch_bounds__(kSortThreads)
     SortKernel(int num_choices, int num_chosen, Routes routes) {
   __shared__ float partials[kWarpSize];
@@ -102,7 +103,7 @@ __global__ void __launch_bounds__(kSortThreads)
   for (int i = threadIdx.x; i < num_choices; i += kSortThreads) {
     before += routes.experts[i] < expert ? 1 : 0;
   }
-  // Exact: there are fewer choices than floats have whole numbers.
+  // Exact: floats hold all integers up to the number of choices.
   int next = static_cast<int>(BlockSum(static_cast<float>(before), partials));
   if (threadIdx.x == 0) routes.offsets[expert] = next;
   if (threadIdx.x == 0 && expert + 1 == gridDim.x) routes.offsets[gridDim.x] = num_choices;
@@ -132,7 +133,7 @@ struct CombineArgs {
   int64_t outputs_stride;
   const T* shared;  // may be null
   int64_t shared_stride;
-  const float* shared_logits;  // its column of the router's
+  const float* shared_logits;  // the shared expert's column of the router's logits
   int64_t logits_stride;
   const T* residual;  // may be null
   int64_t residual_stride;
@@ -144,13 +145,13 @@ struct CombineArgs {
 
 constexpr int kCombineThreads = 256;
 
-// y = what a row's experts have computed, in the order of its choices, and the residual. Grid: a
-// block a row, a thread kSize columns at a time. Bound by memory: each of them read once, y written
-// once.
+// y = the weighted outputs of a row's experts, in the order of its choices, plus the shared
+// expert's output and the residual. Grid: one block per row; a thread computes kSize columns at a
+// time. Bound by memory: each input is read once, y is written once.
 template <typename T, int kSize>
 __global__ void __launch_bounds__(kCombineThreads) CombineKernel(CombineArgs<T> args) {
   const int64_t row = blockIdx.x;
-  float share = 0.0f;  // of what is shared
+  float share = 0.0f;  // weight of the shared expert's output
   if (args.shared != nullptr) {
     share = 1.0f / (1.0f + expf(-args.shared_logits[row * args.logits_stride]));
   }
@@ -192,7 +193,7 @@ void MultiplyInStages(Device& device, const ProductArgs<T>& args, const ExpertPo
   device.CheckLaunch("Experts: product in stages");
 }
 
-// Products of all places by `experts`, into y.
+// Multiplies all places by `experts`, into y.
 template <typename T, bool kGated>
 void Multiply(Device& device, ProductArgs<T> args, std::span<const PackedWeight* const> experts,
               int64_t num_places) {
@@ -217,7 +218,7 @@ void Multiply(Device& device, ProductArgs<T> args, std::span<const PackedWeight*
       return;
     }
   }
-  // Every expert that has rows may have one tile that is not full.
+  // Every expert that has rows may have one partial tile.
   const int64_t row_tiles = num_places / kTile + std::min<int64_t>(args.num_experts, num_places);
   const dim3 grid(static_cast<unsigned>(CeilDiv(args.columns, kTile)),
                   static_cast<unsigned>(row_tiles));

@@ -1,4 +1,4 @@
-// A mixture of experts on the GPU.
+// Mixture of experts on the GPU.
 #pragma once
 
 #include "kernels/cuda/device/device.h"

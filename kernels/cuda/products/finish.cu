@@ -1,5 +1,5 @@
-// What follows a product whose epilogue cuBLASLt does not offer, and what precedes one whose input
-// it cannot read.
+// The pass after a product whose epilogue cuBLASLt does not offer, and the pass before a product
+// whose input cuBLASLt cannot read.
 #include <algorithm>
 
 #include "base/math.h"
@@ -13,13 +13,13 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kMostThreads = 512;
-// Rows that a thread of the finishing pass loads before it computes the first, where there are
-// enough of them to keep every multiprocessor at several blocks.
+// Rows that a thread of the finishing pass loads before it computes the first, if there are enough
+// rows to keep several blocks on every multiprocessor.
 constexpr int kManyRows = 4;
 constexpr int kBlocksPerMultiprocessor = 4;
 
-// The activations' and the product's type P and the output's type Y differ for float32 logits of a
-// half-precision model. The bias has the type of either, told apart at run time.
+// The type P of the activations and the product differs from the output's type Y for float32 logits
+// of a half-precision model. The bias has the type of either, told apart at run time.
 template <typename P, typename Y>
 struct FinishArgs {
   const P* product;
@@ -62,10 +62,9 @@ __device__ void LoadBias(const void* bias, DType dtype, int column, float (&to)[
   }
 }
 
-// A thread computes the same kSize columns of kRows rows: their bias is loaded once, and the rows'
-// loads are under way together.
-// Grid: (groups of rows) x (pieces of a row). Bound by memory: the product (twice as wide when
-// gated) and the residual read, y written, once each.
+// A thread computes the same kSize columns of kRows rows. It loads their bias once, and the loads
+// of the rows are in flight together. Grid: (groups of rows) x (pieces of a row). Bound by memory:
+// the product (twice as wide if gated) and the residual are read and y is written, once each.
 template <typename P, typename Y, int kSize, int kRows>
 __global__ void __launch_bounds__(kMostThreads) FinishKernel(FinishArgs<P, Y> args) {
   WaitForEarlierKernels();

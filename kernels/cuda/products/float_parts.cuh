@@ -1,5 +1,5 @@
-// What the blocks of float32 products of one to four rows share: a thread has four columns of all
-// rows, and sums go over a warp's lanes so that each lane ends with some of them.
+// Code shared by the kernels for float32 products of one to four rows. A thread has four columns of
+// all rows. Sums go over a warp's lanes so that each lane ends with some of them.
 #pragma once
 
 #include "kernels/cuda/device/launch.cuh"
@@ -10,13 +10,13 @@ namespace beamline::cuda {
 inline constexpr int kFloatChunk = kVecSize<float>;  // columns of a thread
 inline constexpr int kWarpColumns = kWarpSize * kFloatChunk;
 
-// Zeros unless `valid`.
+// Loads zeros unless `valid`.
 __device__ inline void LoadChunkIf(bool valid, const float* from, float (&to)[kFloatChunk]) {
   const float4 chunk = valid ? *reinterpret_cast<const float4*>(from) : float4{};
   to[0] = chunk.x, to[1] = chunk.y, to[2] = chunk.z, to[3] = chunk.w;
 }
 
-// sum + weight . x, of a thread's columns.
+// sum + weight . x, over a thread's columns.
 __device__ inline float Dot(const uint4& weight, const float (&x)[kFloatChunk], float sum) {
   sum += __uint_as_float(weight.x) * x[0];
   sum += __uint_as_float(weight.y) * x[1];
@@ -25,9 +25,9 @@ __device__ inline float Dot(const uint4& weight, const float (&x)[kFloatChunk], 
   return sum;
 }
 
-// Adds each of kCount values over the lanes of a warp. A lane keeps SumsLeft(kCount) of the sums in
-// front, those from the returned index on; lanes that differ in the bits of SumsRepeat(kCount)
-// alone keep the same ones.
+// Adds each of kCount values over the lanes of a warp. A lane keeps SumsLeft(kCount) of the sums at
+// the start of `values`: those from the returned index on. Lanes that differ only in the bits of
+// SumsRepeat(kCount) keep the same sums.
 template <int kCount, int kLanes = kWarpSize>
 __device__ __forceinline__ int SumOverWarp(float* values, int lane) {
   if constexpr (kLanes == 1) {
@@ -55,18 +55,18 @@ constexpr int SumsLeft(int count) {
   for (int lanes = kWarpSize; lanes > 1 && count % 2 == 0; lanes /= 2) count /= 2;
   return count;
 }
-// Bits of a lane's number that its sums do not depend on.
+// The bits of a lane's number that do not change which sums it keeps.
 constexpr int SumsRepeat(int count) {
   int lanes = kWarpSize;
   for (; lanes > 1 && count % 2 == 0; lanes /= 2) count /= 2;
   return lanes - 1;
 }
 
-// The mean of some numbers and the sum of squares around it.
+// The mean of some numbers and the sum of squared distances from it.
 struct Spread {
   float mean, squares;
 
-  // With that of as many other numbers, `half_size` being half of how many.
+  // Adds the spread of as many other numbers. half_size: half of that number.
   __device__ void Add(const Spread& other, float half_size) {
     const float apart = other.mean - mean;
     mean = 0.5f * (mean + other.mean);
@@ -78,7 +78,7 @@ struct Spread {
   }
 };
 
-// The spread of a thread's numbers; around 0 unless centred.
+// The spread of a thread's numbers. Around 0 unless centred.
 __device__ inline Spread SpreadOf(const float (&values)[kFloatChunk], bool centred) {
   static_assert(kFloatChunk == 4);
   Spread spread = {};
@@ -88,8 +88,8 @@ __device__ inline Spread SpreadOf(const float (&values)[kFloatChunk], bool centr
   return spread;
 }
 
-// The spreads of the rows of a block of kGroups groups of kGroupWarps warps. Each group has all of
-// the columns, and finds those of its share of the rows.
+// The spreads of the rows of a block with kGroups groups of kGroupWarps warps. Each group has all
+// columns, and computes the spreads of its share of the rows.
 template <int kRows, int kGroups, int kGroupWarps>
 struct SharedSpreads {
   static constexpr int kSharers = kRows < kGroups ? kRows : kGroups;
@@ -98,7 +98,7 @@ struct SharedSpreads {
 
   Spread of_warps[kRows][kGroupWarps];
 
-  // Of the columns of a warp, all of which exist.
+  // Stores the spreads over the columns of a warp, all of which exist.
   __device__ void Store(int group, int group_warp, bool centred,
                         const float (&x)[kRows][kFloatChunk]) {
     const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
@@ -140,7 +140,7 @@ struct SharedSpreads {
     if (lane % (kWarpSize / kShare) == 0 && group < kSharers) of_warps[row][group_warp] = share[0];
   }
 
-  // That of a row of `columns` columns; inverse_size: 1 / columns.
+  // The spread of a row of `columns` columns. inverse_size: 1 / columns.
   __device__ Spread Row(int row, int columns, float inverse_size) const {
     Spread of_warp[kGroupWarps];
     Spread spread = {};
@@ -159,14 +159,15 @@ struct SharedSpreads {
   }
 };
 
-// Norms the rows of such a block, whose columns are whole warps'. A kernel calls it once.
+// Normalises the rows of such a block. The columns are whole warps' columns. A kernel calls it
+// once.
 template <int kGroups, int kGroupWarps, int kRows>
 __device__ void NormRows(const NormOnLoad<float>& by, int group, int group_warp, const uint4& gain,
                          const uint4& bias, float (&x)[kRows][kFloatChunk]) {
   __shared__ SharedSpreads<kRows, kGroups, kGroupWarps> spreads;
   spreads.Store(group, group_warp, by.norm.centred, x);
   __syncthreads();
-  // Lane r completes row r, and so do those that are whole kRows further on.
+  // Lane r completes row r, and so do the lanes at multiples of kRows further on.
   const int own = static_cast<int>(threadIdx.x) % kRows;
   const Spread spread = spreads.Row(own, by.norm.hidden_size, by.inverse_size);
   const float scale = rsqrtf(spread.squares * by.inverse_size + by.norm.epsilon);

@@ -1,6 +1,6 @@
-// Products in float32 of one to four rows and a small weight, as a decoder's steps of one request
-// have them: no tensor core multiplies float32. All of a block's weight, gain and bias is in
-// registers before the kernel's turn.
+// Float32 products of one to four rows and a small weight, as in the decode steps of one request.
+// No tensor core multiplies float32. All of a block's weight, gain and bias is in registers before
+// WaitForEarlierKernels.
 #include "kernels/cuda/products/float_parts_product.h"
 
 #include "base/math.h"
@@ -11,8 +11,9 @@
 namespace beamline::cuda {
 namespace {
 
-// kGroups groups of kGroupWarps warps share a block's output features; the warps of a group divide
-// the columns, and each thread multiplies its columns of all rows with those of kFeatures features.
+// kGroups groups of kGroupWarps warps divide a block's output features, and the warps of a group
+// divide the columns. Each thread multiplies its columns of all rows by those of kFeatures
+// features.
 template <int kRowsOfBlock, int kGroupsOfBlock, int kWarpsOfGroup, int kFeaturesOfGroup>
 struct FloatParts {
   static constexpr int kRows = kRowsOfBlock;
@@ -25,8 +26,8 @@ struct FloatParts {
   static_assert(kRows * kUnits <= kThreads);
 };
 
-// Grid: a block per Parts::kUnits output features. Bound by latencies: the rows', their norm's and
-// the sums'.
+// Grid: one block per Parts::kUnits output features. Bound by the latencies of the rows, their norm
+// and the sums.
 template <typename Output, typename Parts, typename InputNorm>
 __global__ void __launch_bounds__(Parts::kThreads, 2)
     FloatPartsKernel(SkinnyOperands<float> args, Output output, InputNorm norm) {
@@ -42,7 +43,7 @@ __global__ void __launch_bounds__(Parts::kThreads, 2)
   uint4 weight[kFeatures];
 #pragma unroll
   for (int f = 0; f < kFeatures; ++f) {
-    // Where units are missing from a block the last one stands in; nobody reads those sums.
+    // A block with missing units computes the last unit in their place. Those sums are not read.
     const int unit = min(begin + group * kFeatures + f, args.num_units - 1);
     weight[f] = {};
     LoadWeightIf(inside, args.Row(output.First(unit)) + column, weight[f]);
@@ -89,7 +90,7 @@ __global__ void __launch_bounds__(Parts::kThreads, 2)
   __syncthreads();
   if (!own.exists) return;
   const int index = own.row * kFeatures + own.of_block % kFeatures;
-  constexpr int kChains = 4;  // that do not wait for each other
+  constexpr int kChains = 4;  // of independent additions
   float chains[kChains] = {};
 #pragma unroll
   for (int w = 0; w < Parts::kGroupWarps; ++w) {
@@ -101,7 +102,7 @@ __global__ void __launch_bounds__(Parts::kThreads, 2)
 
 static_assert(kFloatPartsNormStep == kWarpColumns);
 
-// Calls launch with the parts of blocks of so many units.
+// Calls launch with the parts of blocks of units_per_block units.
 template <int kRows, bool kNorms, typename Launch>
 void WithParts(int in_features, int units_per_block, const Launch& launch) {
   if (in_features > kShortFloatPartsColumns) {

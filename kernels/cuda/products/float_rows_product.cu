@@ -1,6 +1,6 @@
-// Products in float32 of one to four short rows and a weight of many features, as logits are: every
-// warp has the rows in registers and goes through neighbouring features, so that a row is read once
-// and the weights of the next features are under way while the last ones' sums are added.
+// Float32 products of one to four short rows and a weight of many features, such as logits. Every
+// warp has the rows in registers and loops over neighbouring features. So a row is read once, and
+// the weights of the next features are in flight while the last sums are added.
 #include "kernels/cuda/products/float_rows_product.h"
 
 #include <algorithm>
@@ -15,14 +15,14 @@ namespace {
 
 constexpr int kWarps = kFloatRowsWarps;
 constexpr int kBlocksPerSm = kFloatRowsBlocksPerSm;
-constexpr int kChunks = 4;  // of a lane in a row
+constexpr int kChunks = 4;  // of a row, per lane
 static_assert(kChunks * kWarpColumns == kMostFloatRowsColumns);
 constexpr int kTurnFeatures = 2;
 
 struct FeatureChunks {
   uint4 chunks[kTurnFeatures][kChunks];
 
-  // Of features past the last one nothing is read.
+  // Reads nothing of features after the last one.
   __device__ void Load(const SkinnyOperands<float>& args, int feature, int end, int lane) {
 #pragma unroll
     for (int f = 0; f < kTurnFeatures; ++f) {

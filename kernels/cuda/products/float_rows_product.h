@@ -1,4 +1,4 @@
-// Products in float32 of one to four short rows and a weight of many features, as logits are.
+// Float32 products of one to four short rows and a weight of many features, such as logits.
 #pragma once
 
 #include "kernels/cuda/products/matmul.h"

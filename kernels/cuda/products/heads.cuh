@@ -1,4 +1,4 @@
-// Where ProjectHeads puts the elements of every head, for the kernels that put them there.
+// The destinations of ProjectHeads' heads, for the kernels that store them.
 #pragma once
 
 #include "kernels/backend.h"
@@ -7,7 +7,7 @@
 
 namespace beamline::cuda {
 
-// Heads have one numbering: the queries', then the keys', then the values'.
+// Heads are numbered together: first the queries', then the keys', then the values'.
 template <typename T>
 struct HeadPlaces {
   int num_heads, num_kv_heads, head_dim;
@@ -19,13 +19,13 @@ struct HeadPlaces {
   const int32_t* positions;  // [num_tokens]
   T* query;
   int64_t query_stride;
-  T* keys;                           // of the cache when slots is set, else packed
+  T* keys;                           // of the cache if slots is set, else packed
   T* values;                         // as keys
   int64_t key_stride, value_stride;  // packed
   const int32_t* slots;              // [num_tokens]; null: packed
   Divisor block_size;
 
-  // Queries' and keys' heads are rotated.
+  // The heads of queries and keys are rotated.
   __device__ bool Rotates(int head) const {
     return cos_sin != nullptr && head < num_heads + num_kv_heads;
   }

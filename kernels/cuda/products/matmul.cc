@@ -26,8 +26,8 @@ WeightLayout LayoutOf(const CudaWeight& weight) {
           weight.padded_rows()};
 }
 
-// Norms the heads of `params` together that are so normed, where the product lies. Returns what is
-// left to be computed.
+// Normalises the heads of `params` whose norm is over all heads together, in place in the product.
+// Returns what is left to compute.
 ProjectHeadsParams NormAllHeads(Device& device, const ProjectHeadsParams& params) {
   ProjectHeadsParams rest = params;
   int64_t begin = 0;
@@ -49,18 +49,18 @@ ProjectHeadsParams NormAllHeads(Device& device, const ProjectHeadsParams& params
   return rest;
 }
 
-// What cuBLASLt's epilogue takes over from the finishing pass.
+// The parts of the finishing pass that cuBLASLt's epilogue takes over.
 struct Fused {
   bool bias = false;
   bool activation = false;
   bool residual = false;
 };
 
-// For a product whose d, of `columns` columns, lies in y; `whole`: y itself has as many columns.
+// For a product whose d, of `columns` columns, is in y. `whole`: y itself has as many columns.
 Fused ChooseFused(const MatMulParams& params, int64_t columns, bool whole) {
   Fused fused;
   const bool none = params.activation == Activation::kNone;
-  // cuBLASLt reads a bias of y's type only, and its GELU is the tanh form.
+  // cuBLASLt only reads a bias of y's type, and its GELU is the tanh form.
   fused.bias = !params.bias.empty() && params.bias.dtype == params.y.dtype &&
                (whole || params.bias.row_stride >= columns) &&
                reinterpret_cast<uintptr_t>(params.bias.data) % kAccessBytes == 0;
@@ -69,7 +69,8 @@ Fused ChooseFused(const MatMulParams& params, int64_t columns, bool whole) {
   const bool fused_gelu =
       params.activation == Activation::kGeluTanh && params.y.dtype != DType::kFloat32;
   fused.activation = bias_done && (none || params.activation == Activation::kRelu || fused_gelu);
-  // cuBLASLt adds the residual before the activation, MatMul after it and the cap.
+  // cuBLASLt adds the residual before the activation, MatMul adds it after the activation and the
+  // cap.
   fused.residual = whole && params.softcap == 0.0f && bias_done && none &&
                    !params.residual.empty() && params.residual.dtype == params.y.dtype &&
                    IsAligned(params.residual);
@@ -88,13 +89,13 @@ LtEpilogue EpilogueOf(Activation activation, bool has_bias) {
   }
 }
 
-// x as a whole-tile product reads it: with the weight's row stride where that has padding.
+// x as a product of whole tiles reads it: with the weight's row stride if that has padding.
 Tensor PaddedRows(Device& device, const Tensor& x, const CudaWeight& weight) {
   const bool padded = weight.row_stride() != weight.in_features();
   return padded || !IsAligned(x) ? PadColumns(device, x, weight.row_stride()) : x;
 }
 
-// The product with its exact GELU.
+// The product with the exact GELU.
 void LaunchWgmma(Device& device, const MatMulParams& params, const CudaWeight& weight,
                  WgmmaTiles tiles) {
   const Tensor x = PaddedRows(device, params.x, weight);
@@ -104,19 +105,19 @@ void LaunchWgmma(Device& device, const MatMulParams& params, const CudaWeight& w
   WgmmaGeluProduct(device, {.x = x, .weight = rows, .bias = params.bias, .y = params.y}, tiles);
 }
 
-// By cuBLASLt, and by the finishing pass what its epilogue leaves.
+// The product by cuBLASLt; the finishing pass computes what cuBLASLt's epilogue leaves out.
 void LaunchLt(Device& device, LtMatMul& lt, const MatMulParams& params, const CudaWeight& weight) {
   const int64_t num_rows = params.x.num_rows();
   const Tensor x = PaddedRows(device, params.x, weight);
-  // Odd output features are many times slower in cuBLASLt (see CudaWeight): such a product runs on
-  // the weight's padding too. Where y has no room for that, and for a gate, it goes to scratch
-  // memory and the finishing pass brings it to y.
+  // cuBLASLt is many times slower with odd output features (see CudaWeight), so such a product
+  // includes the weight's padding. If y has no room for the padding, or for a gate, the product
+  // goes to scratch memory and the finishing pass writes y.
   const bool whole =
       weight.out_features() * static_cast<int64_t>(SizeOf(params.y.dtype)) % kAccessBytes == 0;
   bool in_place = IsLtInPlace(params, LayoutOf(weight));
   const int64_t padded_columns = whole ? weight.out_features() : weight.padded_rows();
   Fused fused = in_place ? ChooseFused(params, padded_columns, whole) : Fused();
-  // A residual that lies in y must be there until it is added.
+  // A residual that is stored in y must stay there until it is added.
   if (!params.residual.empty() && params.residual.data == params.y.data && !fused.residual) {
     in_place = false;
     fused = {};
@@ -161,7 +162,8 @@ void LaunchLt(Device& device, LtMatMul& lt, const MatMulParams& params, const Cu
   if (!finished && device.ok()) Finish(device, rest);
 }
 
-// The kernels that compute either operator whole. False: the choice is another kernel.
+// Launches the kernels that compute either operator as a whole. False: the choice is another
+// kernel.
 template <typename Params>
 bool LaunchWhole(Device& device, const Params& params, const CudaWeight& weight,
                  const ProductChoice& choice) {
@@ -208,7 +210,7 @@ void Launch(Device& device, LtMatMul& lt, const MatMulParams& params, const Prod
   }
 }
 
-// Computes the norm where the choice has a kernel of its own for it. Returns what is left.
+// Computes the norm if the choice has a separate kernel for it. Returns what is left to compute.
 template <typename Params>
 Params LaunchNorm(Device& device, const Params& params, const ProductChoice& choice) {
   if (!choice.norm_apart) return params;

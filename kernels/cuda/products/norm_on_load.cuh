@@ -1,6 +1,5 @@
 // The norm that a product of few rows applies to its rows while it loads them. Every block reads
-// all of the rows anyway, and computes their norm again sooner than a kernel for it alone would
-// start.
+// all rows anyway, and computes their norm again sooner than a separate kernel would start.
 #pragma once
 
 #include "kernels/cuda/device/launch.cuh"
@@ -11,12 +10,12 @@
 
 namespace beamline::cuda {
 
-// A kernel multiplies its rows as they are.
+// The kernel multiplies its rows as they are.
 struct NoNorm {
   static constexpr bool kNorms = false;
 };
 
-// A kernel norms its rows before it multiplies them.
+// The kernel normalises its rows before it multiplies them.
 template <typename T>
 struct NormOnLoad {
   static constexpr bool kNorms = true;
@@ -26,7 +25,8 @@ struct NormOnLoad {
   T* normed;  // as x
   int64_t normed_stride;
 
-  // Prefetches gain and bias before the kernel's turn. All threads of the first block call it.
+  // Prefetches gain and bias before WaitForEarlierKernels. Only the first block does so, by all of
+  // its threads.
   __device__ void Prefetch() const {
     if (blockIdx.x != 0) return;
     PrefetchRow(norm.gain, norm.hidden_size, threadIdx.x, blockDim.x);

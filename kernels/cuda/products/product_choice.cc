@@ -1,4 +1,4 @@
-// What a choice of a product's kernel is told by.
+// The text that describes the choice of a product's kernel.
 #include "fmt/format.h"
 #include "kernels/cuda/products/product_picker.h"
 

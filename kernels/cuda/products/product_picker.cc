@@ -9,7 +9,7 @@ namespace {
 constexpr int64_t kMiB = int64_t{1} << 20;
 constexpr int64_t kAccessBytes = 16;
 
-// What the kernels of few rows look at, of either operator.
+// The properties of either operator that the kernels of few rows depend on.
 struct Product {
   const WeightLayout& weight;
   const ProductDevice& device;
@@ -19,8 +19,8 @@ struct Product {
   bool is_heads = false;
   bool has_norm = false;
   bool is_logits = false;  // y is float32, and x is not
-  bool paired = false;     // an output needs two features: a gate's, or those that an angle rotates
-  bool has_pairs = true;   // every head divides into such
+  bool paired = false;     // an output needs two features: of a gate, or rotated by an angle
+  bool has_pairs = true;   // every head divides into such pairs
 
   int64_t num_rows() const { return x.num_rows(); }
   int64_t num_units() const { return paired ? weight.out_features / 2 : weight.out_features; }
@@ -28,7 +28,7 @@ struct Product {
     return weight.out_features * weight.row_stride * static_cast<int64_t>(SizeOf(weight.dtype));
   }
   bool is_16_bit() const { return SizeOf(weight.dtype) == 2; }
-  // Of tiles of the tensor cores, with 16 output features each.
+  // Tiles of the tensor cores, with 16 output features each.
   int64_t num_tiles() const { return CeilDiv(num_units(), int64_t{paired ? 8 : 16}); }
 };
 
@@ -49,14 +49,14 @@ Product ProductOf(const ProjectHeadsParams& p, const WeightLayout& weight,
   return product;
 }
 
-// Whether the rows begin at multiples of `bytes`; an empty tensor's do.
+// Whether the rows start at multiples of `bytes`. True for an empty tensor.
 bool IsAlignedTo(const Tensor& tensor, int64_t bytes) {
   return tensor.empty() ||
          (reinterpret_cast<uintptr_t>(tensor.data) % static_cast<uintptr_t>(bytes) == 0 &&
           tensor.row_stride * static_cast<int64_t>(SizeOf(tensor.dtype)) % bytes == 0);
 }
 
-// Whether they are whole numbers of aligned accesses too.
+// Whether the rows are also whole numbers of aligned accesses.
 bool IsInWholeAccesses(const Tensor& tensor) {
   return tensor.empty() ||
          (IsAlignedTo(tensor, kAccessBytes) &&
@@ -67,9 +67,9 @@ bool IsNormInWholeAccesses(const Product& p) {
          IsInWholeAccesses(p.normed);
 }
 
-// Measured on an H200 in bfloat16 with 2 to 8 rows and the weights of Llama 3 8B. Its head, and 9
-// to 16 rows, cuBLASLt reads as fast; smaller weights were not measured. A norm is always a kernel
-// of its own, which the first round of copies hides.
+// Measured on an H200 in bfloat16 with 2 to 8 rows and the weights of Llama 3 8B. cuBLASLt is as
+// fast for its LM head and for 9 to 16 rows. Smaller weights were not measured. A norm is always a
+// separate kernel, which the first round of copies hides.
 bool IsForStreamTiles(const Product& p) {
   constexpr int64_t kLeastBytes = 32 * kMiB, kLeastColumns = 2048;
   const int64_t columns = p.weight.in_features;
@@ -80,8 +80,7 @@ bool IsForStreamTiles(const Product& p) {
          IsInWholeAccesses(p.has_norm ? p.normed : p.x) && p.weight_bytes() >= kLeastBytes;
 }
 
-// Smaller weights, and those of shorter rows, are read by more blocks of the kernels of few rows in
-// less time.
+// For smaller weights and shorter rows, the kernels of few rows use more blocks and take less time.
 bool IsForStream(const Product& p) {
   constexpr int64_t kLeastBytes = 32 * kMiB, kLeastColumns = 2048;
   const int64_t shared_bytes = kStreamRingBytes + kStreamStaticBytes +
@@ -92,10 +91,10 @@ bool IsForStream(const Product& p) {
 }
 
 // Tiles of a block of kRowParts; 0: another kernel computes it. Blocks of one row are small, so
-// that several run on a multiprocessor at once; of those of several rows one does, which rather
-// takes two tiles than that two blocks norm.
+// several run on a multiprocessor at once. Of blocks of several rows one runs there. Such a block
+// takes two tiles, which is better than two blocks that both compute the norm.
 int RowPartsTiles(const Product& p) {
-  constexpr int kMostOneRowBlocks = 4;  // of a multiprocessor
+  constexpr int kMostOneRowBlocks = 4;  // per multiprocessor
   if (!p.has_norm || !p.is_16_bit() || p.is_logits || p.num_rows() > kMostPartsRows ||
       p.weight.in_features > kMostPartsColumns || !IsInWholeAccesses(p.x) ||
       !IsNormInWholeAccesses(p)) {
@@ -107,8 +106,8 @@ int RowPartsTiles(const Product& p) {
   return p.num_tiles() <= kMostPartsTiles * multiprocessors ? kMostPartsTiles : 0;
 }
 
-// Output features of a block of kFloatParts, all of which find a multiprocessor of their own; 0:
-// another kernel computes it.
+// Output features of a block of kFloatParts, if every block gets its own multiprocessor; 0: another
+// kernel computes it.
 int FloatPartsUnits(const Product& p) {
   const int64_t columns = p.weight.in_features;
   if (p.weight.dtype != DType::kFloat32 || p.paired || p.num_rows() > kMostFloatPartsRows ||
@@ -125,7 +124,7 @@ int FloatPartsUnits(const Product& p) {
 }
 
 bool IsForFloatRows(const Product& p) {
-  // Weights that give each warp fewer features than this are for other kernels.
+  // Other kernels compute weights that give each warp fewer features than this.
   constexpr int64_t kFewestFeatures = 4;
   const int64_t warps =
       int64_t{kFloatRowsWarps} * kFloatRowsBlocksPerSm * p.device.num_multiprocessors;
@@ -134,7 +133,7 @@ bool IsForFloatRows(const Product& p) {
          IsInWholeAccesses(p.x) && p.num_units() >= kFewestFeatures * warps;
 }
 
-// Whether every block may norm the rows while it loads them.
+// Whether every block may normalise the rows while it loads them.
 bool FitsNormOnLoad(const Product& p) {
   return !p.is_logits && p.weight.in_features <= kMostNormedColumns &&
          p.num_rows() <= kNormingWarps && IsNormInWholeAccesses(p);
@@ -142,8 +141,8 @@ bool FitsNormOnLoad(const Product& p) {
 
 bool IsForSkinnyTensorCore(const Product& p) {
   const int64_t multiprocessors = p.device.num_multiprocessors;
-  // One row of a small weight too: by fewer and larger blocks, which all run at once, so that the
-  // product behind this one finds room before its turn. Larger weights were not measured.
+  // Also one row of a small weight: it has fewer and larger blocks, which all run at once, so the
+  // next product's blocks find room early. Larger weights were not measured.
   const bool small = p.weight.out_features <= 16 * multiprocessors && p.weight.in_features <= 4096;
   const int64_t fewest = p.has_norm || small ? 1 : 2;
   if (!p.is_16_bit() || p.num_rows() < fewest || p.num_rows() > kMostTensorCoreSkinnyRows ||
@@ -162,8 +161,8 @@ bool IsForSkinny(const Product& p) {
   return p.weight.dtype == DType::kFloat32 && FitsNormOnLoad(p) && p.num_units() <= most_units;
 }
 
-// One of the kernels that compute the whole operator for a few rows. They sum in other orders than
-// cuBLASLt does for more rows.
+// Picks one of the kernels that compute the whole operator for a few rows. They sum in another
+// order than cuBLASLt does for more rows.
 bool PickFewRows(const Product& p, ProductChoice& choice) {
   if (p.device.batch_invariant || !p.has_pairs) return false;
   const auto pick = [&](ProductKernel kernel, ProductReason reason) {
@@ -196,7 +195,8 @@ bool FitsCluster(const ProjectHeadsParams& p) {
          IsAlignedTo(p.value, 4);
 }
 
-// For rows that are more than those of few, and fewer than fill the GPU by cuBLASLt's tiles.
+// For more rows than the kernels of few rows take, and fewer than fill the GPU with cuBLASLt's
+// tiles.
 bool PickCluster(const Product& p, ProductChoice& choice) {
   if (!p.device.has_wgmma || p.device.batch_invariant || !p.is_16_bit()) return false;
   choice.cluster_tiles = PickClusterTiles(p.num_rows(), p.weight.in_features, p.weight.out_features,
@@ -207,9 +207,9 @@ bool PickCluster(const Product& p, ProductChoice& choice) {
   return true;
 }
 
-// Whether cuBLASLt reads the weight of a few rows faster than the kernel for them: measured on an
-// H200 in 16 bits with 2 to 16 rows, 31 us against 34 to 37 at 4096 x 14336 (112 MiB), and up to
-// twice as slow where the weight is small.
+// Whether cuBLASLt reads the weight of a few rows faster than the kernel for them. Measured on an
+// H200 in 16 bits with 2 to 16 rows: 31 us against 34 to 37 at 4096 x 14336 (112 MiB), and up to
+// twice as slow if the weight is small.
 bool IsForLt(const MatMulParams& params, const WeightLayout& weight) {
   constexpr int64_t kLeastBytes = 64 * kMiB;
   const int64_t row_bytes = weight.row_stride * static_cast<int64_t>(SizeOf(weight.dtype));
@@ -217,7 +217,7 @@ bool IsForLt(const MatMulParams& params, const WeightLayout& weight) {
          weight.padded_rows * row_bytes >= kLeastBytes && !params.gated && !HasInputNorm(params);
 }
 
-// Where cuBLASLt would leave the exact GELU to the finishing pass.
+// For products whose exact GELU cuBLASLt would leave to the finishing pass.
 bool PickWgmma(const MatMulParams& params, const Product& p, ProductChoice& choice) {
   if (!p.device.has_wgmma || !p.is_16_bit() || p.is_logits || params.gated ||
       params.activation != Activation::kGelu || !params.residual.empty() || params.softcap > 0.0f ||
@@ -226,7 +226,7 @@ bool PickWgmma(const MatMulParams& params, const Product& p, ProductChoice& choi
   }
   choice.wgmma_tiles =
       PickWgmmaTiles(p.num_rows(), p.weight.out_features, p.device.num_multiprocessors);
-  // The pass behind cuBLASLt would round once more.
+  // The pass after cuBLASLt would round once more.
   if (choice.wgmma_tiles == WgmmaTiles::kNone && p.device.batch_invariant) {
     choice.wgmma_tiles = WgmmaTiles::kNarrow;
   }
@@ -245,7 +245,7 @@ ProductReason ReasonOfLt(const MatMulParams& params, const Product& p) {
   return IsForLt(params, p.weight) ? ProductReason::kLtReadsFaster : ProductReason::kAlignment;
 }
 
-// A choice that says what it is made from.
+// A choice with the operands that it is made from.
 ProductChoice ChoiceOf(const Product& p, HeadsPass heads) {
   ProductChoice choice;
   choice.heads = heads;
@@ -257,7 +257,7 @@ ProductChoice ChoiceOf(const Product& p, HeadsPass heads) {
   return choice;
 }
 
-// The kernel that streams the weight, in place of all others.
+// The kernel that streams the weight, which goes before all others.
 bool PickStreamTiles(const Product& p, ProductChoice& choice) {
   if (!IsForStreamTiles(p)) return false;
   choice.kernel = ProductKernel::kStreamTiles;
@@ -266,7 +266,7 @@ bool PickStreamTiles(const Product& p, ProductChoice& choice) {
   return true;
 }
 
-// Computes the norm by a kernel of its own, where no product takes it over.
+// For a norm that no product takes over: it gets a separate kernel.
 template <typename Params>
 ProductChoice PickProductOfNormed(const Params& params, const WeightLayout& weight,
                                   const ProductDevice& device) {
@@ -316,7 +316,7 @@ ProductChoice PickProduct(const MatMulParams& params, const WeightLayout& weight
                           const ProductDevice& device) {
   const Product product = ProductOf(params, weight, device);
   ProductChoice choice = ChoiceOf(product, HeadsPass::kNone);
-  const bool capped = params.softcap > 0.0f;  // by the finishing pass alone
+  const bool capped = params.softcap > 0.0f;  // only the finishing pass caps
   if (!capped) {
     if (PickStreamTiles(product, choice)) return choice;
     if (!IsForLt(params, weight) && PickFewRows(product, choice)) {
@@ -332,7 +332,7 @@ ProductChoice PickProduct(const MatMulParams& params, const WeightLayout& weight
 
 ProductChoice PickProduct(const ProjectHeadsParams& params, const WeightLayout& weight,
                           const ProductDevice& device) {
-  // A head's norm needs all of the head; clipping is rare.
+  // A head's norm needs the whole head. Clipping is rare.
   const bool apart =
       !params.query_norm.gain.empty() || !params.key_norm.gain.empty() || params.clip > 0;
   if (!apart) {

@@ -1,5 +1,5 @@
-// Which kernel computes a product, and why. Pure: no device is asked. The limits of the kernels
-// stand here, and the kernels include them.
+// The choice of a product's kernel, with its reason. Pure: it asks no device. The limits of the
+// kernels are defined here, and the kernels include them.
 #pragma once
 
 #include <cstdint>
@@ -23,58 +23,58 @@ enum class ProductKernel : uint8_t {
   kSkinny,            // skinny_matmul.cu: up to 8 rows, any type
   kCluster,           // cluster_product.cu: rows that do not fill the GPU, 16 bits, Hopper
   kWgmma,             // wgmma_product.cu: many rows with the exact GELU, 16 bits, Hopper
-  kLt                 // cuBLASLt, and a finishing pass for what its epilogue leaves
+  kLt                 // cuBLASLt, and a finishing pass for what its epilogue leaves out
 };
 
 enum class ProductReason : uint8_t {
-  kLargeWeight,    // the time is that of reading the weight
+  kLargeWeight,    // bound by reading the weight
   kNormInside,     // few rows after a norm, which every block computes for itself
   kSmallWeight,    // all blocks of the weight run at once
-  kManyFeatures,   // short rows, of which each warp takes many features
+  kManyFeatures,   // short rows; each warp takes many features
   kFewRows,        // one kernel reads the weight once and computes the epilogue with it
-  kFewTiles,       // too few rows to fill the GPU by cuBLASLt's tiles
-  kExactGelu,      // cuBLASLt's epilogue has the tanh form alone
+  kFewTiles,       // too few rows to fill the GPU with cuBLASLt's tiles
+  kExactGelu,      // cuBLASLt's epilogue only has the tanh form
   kManyRows,       // more rows than the kernels of few rows take
   kLtReadsFaster,  // few rows and a large weight, which cuBLASLt reads faster
   kAlignment,      // the rows cannot be read by aligned accesses of 16 bytes
   kSoftcap,        // only the finishing pass caps
-  kInvariant       // a row's sums must not depend on the rows beside it
+  kInvariant       // a row's sums must not depend on the other rows
 };
 
-// Who brings the heads of a ProjectHeads to their places.
+// The kernel that moves the heads of a ProjectHeads to their destinations.
 enum class HeadsPass : uint8_t {
   kNone,       // a MatMul: there are no heads
   kInside,     // the product's kernel
-  kAfter,      // a kernel after it, because the product's cannot
+  kAfter,      // a kernel after it, because the product's kernel cannot
   kAfterNorms  // the same, because norms and clips need a whole head
 };
 
 // The device that a product is computed on.
 struct ProductDevice {
   int num_multiprocessors = 0;
-  int64_t shared_bytes = 0;      // that a block may have at most
+  int64_t shared_bytes = 0;      // at most, of a block
   bool has_wgmma = false;        // Device::has_wgmma
   bool batch_invariant = false;  // Device::batch_invariant
 };
 
-// A weight as it lies on the device (CudaWeight).
+// A weight's layout on the device (CudaWeight).
 struct WeightLayout {
   DType dtype = DType::kFloat32;
   int64_t in_features = 0, out_features = 0;
   int64_t row_stride = 0;   // elements between rows
-  int64_t padded_rows = 0;  // with those that are zero
+  int64_t padded_rows = 0;  // including the rows of zeros
 };
 
 struct ProductChoice {
   ProductKernel kernel = ProductKernel::kLt;
   ProductReason reason = ProductReason::kManyRows;
   HeadsPass heads = HeadsPass::kNone;
-  bool norm_apart = false;     // the input's norm is a kernel of its own before the product
+  bool norm_apart = false;     // the input's norm is a separate kernel before the product
   int units_per_block = 0;     // of kFloatParts: output features of a block
   int tiles_per_block = 0;     // of kRowParts: tiles of kPartsTileFeatures
   ClusterTiles cluster_tiles;  // of kCluster
   WgmmaTiles wgmma_tiles = WgmmaTiles::kNone;  // of kWgmma
-  // What the choice was made from.
+  // The operands that the choice was made from.
   DType dtype = DType::kFloat32;
   int64_t num_rows = 0, in_features = 0, out_features = 0;
   int64_t weight_bytes = 0;
@@ -89,56 +89,56 @@ struct ProductChoice {
 inline constexpr int64_t kMostSkinnyRows = 8;             // of kSkinny
 inline constexpr int64_t kMostTensorCoreSkinnyRows = 16;  // of kSkinnyTensorCore
 
-// Of kRowParts, and of a block's tile of it.
+// Limits of kRowParts, and the size of its tiles.
 inline constexpr int kMostPartsRows = 4;
 inline constexpr int kMostPartsColumns = 1024;
 inline constexpr int kPartsTileFeatures = 16;
-inline constexpr int kMostPartsTiles = 2;  // of a block, for more rows than one
+inline constexpr int kMostPartsTiles = 2;  // of a block, for more than one row
 
-// Of kFloatParts: rows of at most kShort columns, or of at most kLong without a norm.
+// Limits of kFloatParts: rows of at most kShort columns, or of at most kLong without a norm.
 inline constexpr int kMostFloatPartsRows = 4;
 inline constexpr int kShortFloatPartsColumns = 512;
 inline constexpr int kLongFloatPartsColumns = 2048;
-// A norm's columns are whole warps'.
+// The columns of a norm are whole warps' columns.
 inline constexpr int kFloatPartsNormStep = 128;
 
-// Of kFloatRows. Its blocks all run at once.
+// Limits of kFloatRows. Its blocks all run at once.
 inline constexpr int kMostFloatRowsRows = 4;
 inline constexpr int kMostFloatRowsColumns = 512;
 inline constexpr int kFloatRowsWarps = 8;
 inline constexpr int kFloatRowsBlocksPerSm = 2;
 
-// Of kernels that norm the rows while they load them, but kRowParts and kFloatParts.
+// Limits of kernels that normalise the rows while they load them, except kRowParts and kFloatParts.
 inline constexpr int kNormingWarps = 16;  // of a block
-// With more blocks than multiprocessors, blocks that norm one after another take longer than a
-// kernel for the norm alone.
-inline constexpr int kMostNormingBlocks = 1;  // of a multiprocessor
+// With more blocks than multiprocessors, blocks that normalise one after another take longer than a
+// separate kernel for the norm.
+inline constexpr int kMostNormingBlocks = 1;  // per multiprocessor
 inline constexpr int kMostNormedColumns = 512;
 
-// Of kStream: the ring of its blocks, and what they have of shared memory besides ring and row.
+// Shared memory of a block of kStream: its ring, and the rest besides ring and row.
 inline constexpr int64_t kStreamRingBytes = int64_t{160} << 10;
 inline constexpr int64_t kStreamStaticBytes = int64_t{2} << 10;
 
-// The weight is of params.weight, whose device need not be there.
+// `weight` is the layout of params.weight, whose device need not exist.
 ProductChoice PickProduct(const MatMulParams& params, const WeightLayout& weight,
                           const ProductDevice& device);
 ProductChoice PickProduct(const ProjectHeadsParams& params, const WeightLayout& weight,
                           const ProductDevice& device);
 
-// The product of a ProjectHeads whose heads a later kernel brings to their places: into its
-// workspace.
+// The product of a ProjectHeads into its workspace. A later kernel moves the heads to their
+// destinations.
 MatMulParams ProductOfHeads(const ProjectHeadsParams& params);
 
-// Whether StreamTilesProduct computes it, for a weight whose columns are multiples of
+// Whether StreamTilesProduct can compute it with a weight whose columns are multiples of
 // `step_columns`.
 bool FitsStreamTiles(const MatMulParams& params, int64_t in_features, int step_columns,
                      StreamSplit split);
 
-// Whether ClusterProduct computes it, apart from its tiles.
+// Whether ClusterProduct can compute it, apart from its tiles.
 bool FitsCluster(const MatMulParams& params);
 
-// Whether cuBLASLt may write y where it lies: otherwise into scratch memory, from where the
-// finishing pass brings it.
+// Whether cuBLASLt may write to y itself. Otherwise it writes to scratch memory, and the finishing
+// pass writes y.
 bool IsLtInPlace(const MatMulParams& params, const WeightLayout& weight);
 
 }  // namespace beamline::cuda

@@ -1,5 +1,5 @@
-// What follows ProjectHeads' product where cuBLASLt computed it, or a norm of heads follows: norms,
-// rotary embedding, query scaling, and every head to its place.
+// The pass after ProjectHeads' product, if cuBLASLt computed it or heads have a norm: norms, rotary
+// embedding, query scaling, and the move of every head to its destination.
 #include <algorithm>
 
 #include "base/math.h"
@@ -24,7 +24,7 @@ struct MoveArgs {
   int heads_per_block;
 };
 
-// A head behind its clip or its norm.
+// A head after its clip or its norm.
 template <typename T>
 struct NormedHead {
   const T* elements;
@@ -34,7 +34,7 @@ struct NormedHead {
   float clip;  // 0: none
 
   __device__ float operator[](int d) const { return Normed(ToFloat(elements[d]), d); }
-  // Element d, which has been loaded.
+  // Element d. `own`: its loaded value.
   __device__ float Normed(float own, int d) const {
     if (clip > 0.0f) own = own > clip ? clip : own < -clip ? -clip : own;  // NaN stays
     if (gain == nullptr) return own;
@@ -43,8 +43,8 @@ struct NormedHead {
   }
 };
 
-// Finds the mean and the reciprocal of the deviation of those of the heads from `begin` on before
-// `end` that are normed, a warp a head.
+// Computes the mean and the reciprocal of the deviation of the heads in [begin, end) that have a
+// norm, one warp per head.
 template <typename T>
 __device__ void FindScales(const MoveArgs<T>& args, const T* row, int begin, int end,
                            float2* scales) {
@@ -85,8 +85,8 @@ __device__ float Rotated(const HeadPlaces<T>& places, const NormedHead<T>& head,
   return first ? own - other : own + other;
 }
 
-// The same of kSize elements from d on, whose partners lie side by side too. In `values` they are
-// as loaded.
+// The same for kSize elements from d on, whose partners are consecutive too. `values` holds the
+// elements as loaded.
 template <typename T, int kSize>
 __device__ void RotateTogether(const HeadPlaces<T>& places, const NormedHead<T>& head,
                                const float* cos_sin, int d, float (&values)[kSize]) {
@@ -104,10 +104,10 @@ __device__ void RotateTogether(const HeadPlaces<T>& places, const NormedHead<T>&
   }
 }
 
-// Grid: tokens, each of them as many blocks as divide its heads by heads_per_block; a thread moves
-// kSize elements of one head at a time. Bound by memory: the workspace row read (from L2, where the
-// product left it) and written once. kNorms: of heads, with a float2 of shared memory for each of a
-// block's heads; blocks of whole warps.
+// Grid: (tokens, groups of heads_per_block heads). A thread moves kSize elements of one head at a
+// time. Bound by memory: the workspace row is read (from L2, where the product left it) and written
+// once. kNorms: heads have a norm, with a float2 of shared memory for each of a block's heads;
+// blocks are whole warps.
 template <typename T, int kSize, bool kNorms>
 __global__ void MoveHeadsKernel(MoveArgs<T> args) {
   extern __shared__ float2 scales[];
@@ -130,7 +130,7 @@ __global__ void MoveHeadsKernel(MoveArgs<T> args) {
     const int d = column - head * places.head_dim;
     const bool rotates = places.Rotates(head);
     const float scale = places.Scale(head);
-    NormedHead<T> normed = {row + column - d};  // kNorms alone sets its gain
+    NormedHead<T> normed = {row + column - d};  // only kNorms sets its gain
     normed.clip = args.clip;
     if (kNorms && head < places.num_heads + places.num_kv_heads) {
       const RowNorm<T>& norm = head < places.num_heads ? args.query_norm : args.key_norm;
@@ -178,7 +178,8 @@ void MoveHeads(Device& device, const ProjectHeadsParams& params) {
     args.key_norm = MakeRowNorm<T>(params.key_norm, params.head_dim);
     args.clip = params.clip;
     const bool norms = args.query_norm.gain != nullptr || args.key_norm.gain != nullptr;
-    // A few tokens are shared by more blocks: one would take turns that wait for each other.
+    // A few tokens are divided among more blocks. A single block would take several turns that wait
+    // for each other.
     const int64_t blocks_per_token = std::clamp<int64_t>(
         CeilDiv(kBlocksPerMultiprocessor * device.num_multiprocessors(), num_tokens), 1, num_heads);
     args.heads_per_block = static_cast<int>(CeilDiv<int64_t>(num_heads, blocks_per_token));

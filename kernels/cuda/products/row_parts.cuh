@@ -1,6 +1,6 @@
-// What the blocks of products of one to four normed rows share: the eight rows that the tensor
-// cores' product has room for are parts of the columns of fewer rows, so that every lane has
-// something to norm, and a block few warps.
+// Code shared by the kernels for products of one to four normalised rows. A tensor core product
+// takes eight rows. Fewer rows fill them with parts of their columns. So every lane has something
+// to normalise, and a block has few warps.
 #pragma once
 
 #include "kernels/cuda/device/launch.cuh"
@@ -9,19 +9,20 @@
 
 namespace beamline::cuda {
 
-inline constexpr int kTileRows = 8;                       // of x^T in a product of the tensor cores
+inline constexpr int kTileRows = 8;                       // of x^T in a tensor core product
 inline constexpr int kTileFeatures = kPartsTileFeatures;  // of the weight
-inline constexpr int kTileDepth = 32;  // columns that a lane's 16 bytes of weight and of x multiply
-inline constexpr int kTileChunk = 8;   // elements of 16 bytes
+inline constexpr int kTileDepth = 32;  // columns multiplied by a lane's 16 bytes of weight and of x
+inline constexpr int kTileChunk = 8;   // elements in 16 bytes
 
-// How a block of kWarps warps divides kRows rows: row r's columns are cut in kParts parts for each
-// warp. In the tensor cores' tile, part p of row r is row p * kRows + r.
+// How a block of kWarps warps divides kRows rows: the columns of a row are cut into kParts parts
+// for each warp. In the tensor cores' tile, part p of row r is row p * kRows + r.
 template <int kRowsOfBlock, int kWarpsOfBlock>
 struct RowParts {
   static constexpr int kRows = kRowsOfBlock;
   static constexpr int kWarps = kWarpsOfBlock;
   static constexpr int kParts = kTileRows / kRows;
-  static constexpr int kSums = kRows == 1 ? 1 : 4;  // lanes that share a row's sums
+  static constexpr int kSums =
+      kRows == 1 ? 1 : 4;  // lanes that divide the addition of a row's sums
   static_assert(kWarps % kSums == 0);
 
   int warp = static_cast<int>(threadIdx.x) / kWarpSize;
@@ -34,8 +35,8 @@ struct RowParts {
     return (warp * kParts + of_part) * kTileDepth + quad_lane * kTileChunk;
   }
 
-  // The sum of a row over the block, in every lane that has a part of it. Every call needs
-  // `sums_of_warps` of its own.
+  // The sum of a row over the block, in every lane that has a part of it. Every call needs its own
+  // `sums_of_warps`.
   __device__ float SumRow(float sum, float (&sums_of_warps)[kRows][kWarps]) const {
     sum += __shfl_xor_sync(kFullMask, sum, 1);
     sum += __shfl_xor_sync(kFullMask, sum, 2);
@@ -63,8 +64,8 @@ __device__ void Unpack(const uint4& from, float (&to)[kTileChunk]) {
   LoadFloats<kTileChunk>(reinterpret_cast<const T*>(&from), to);
 }
 
-// A lane's columns of its row, normed. The mean comes first, then the variance around it. The code
-// is short on purpose: it runs once, and to fetch it takes as long as to run it.
+// Normalises a lane's columns of its row. It computes the mean first, then the variance around it.
+// The code is short on purpose: it runs once, and fetching it takes as long as running it.
 template <typename Parts, typename T>
 __device__ uint4 NormChunk(const Parts& parts, const NormOnLoad<T>& by, bool inside,
                            const uint4& gain, const uint4& bias, const uint4& x) {
@@ -97,8 +98,8 @@ __device__ uint4 NormChunk(const Parts& parts, const NormOnLoad<T>& by, bool ins
   return normed;
 }
 
-// A lane's parts of the 16 rows of a weight's tile, all loaded at once: of the lane's rows among
-// the first and the last eight.
+// A lane's parts of the 16 rows of a weight's tile, all loaded at once: `low` of its row among the
+// first eight, `high` of its row among the last eight.
 template <int kParts>
 struct WeightTile {
   uint4 low[kParts], high[kParts];
@@ -114,14 +115,14 @@ struct WeightTile {
     }
   }
 
-  // The lane's four sums of the tile, as MultiplyAdd has them, over its warp's columns.
+  // The lane's four sums of the tile, in the layout of MultiplyAdd, over its warp's columns.
   template <typename T>
   __device__ void Multiply(int part, const uint4& x, float (&sums)[4]) const {
-    constexpr int kChains = kParts > 2 ? 4 : 2;  // that do not wait for each other
+    constexpr int kChains = kParts > 2 ? 4 : 2;  // of independent additions
     float chains[kChains][4] = {};
 #pragma unroll
     for (int p = 0; p < kParts; ++p) {
-      // In the other rows of the tile are other parts of the columns.
+      // The other rows of the tile are other parts of the columns.
       const uint4 b = part == p ? x : uint4{0, 0, 0, 0};
       const uint32_t first[4] = {low[p].x, high[p].x, low[p].y, high[p].y};
       const uint32_t second[4] = {low[p].z, high[p].z, low[p].w, high[p].w};
@@ -137,7 +138,7 @@ struct WeightTile {
   }
 };
 
-// Stores the warp's sums of a tile, those of a row's parts added.
+// Stores the warp's sums of a tile. Adds the sums of a row's parts.
 template <typename Parts>
 __device__ void StoreTile(const Parts& parts, const float (&sums)[4],
                           float (&to)[Parts::kRows][kTileFeatures]) {

@@ -1,6 +1,5 @@
-// Products of one to four rows and a small weight behind a norm, as a decoder's steps of one
-// request have them. All of a block's weight, gain and bias is in registers before the kernel's
-// turn.
+// Products of one to four rows and a small weight after a norm, as in the decode steps of one
+// request. All of a block's weight, gain and bias is in registers before WaitForEarlierKernels.
 #include "kernels/cuda/products/row_parts_product.h"
 
 #include "base/math.h"
@@ -11,9 +10,9 @@
 namespace beamline::cuda {
 namespace {
 
-// A block computes kTiles tiles of 16 output features, eight pairs or 16 units each; its warps
-// divide the columns. Grid: a block per kTiles tiles. Bound by latencies: the rows', their norm's
-// and the sums'.
+// A block computes kTiles tiles of 16 output features, eight pairs or 16 units each. Its warps
+// divide the columns. Grid: one block per kTiles tiles. Bound by the latencies of the rows, their
+// norm and the sums.
 template <typename T, typename Output, typename Parts, int kTiles>
 __global__ void __launch_bounds__(Parts::kWarps* kWarpSize)
     RowPartsKernel(SkinnyOperands<T> args, Output output, NormOnLoad<T> norm) {
@@ -28,7 +27,7 @@ __global__ void __launch_bounds__(Parts::kWarps* kWarpSize)
   WeightTile<Parts::kParts> weight[kTiles];
 #pragma unroll
   for (int t = 0; t < kTiles; ++t) {
-    // Where units are missing from a tile the last unit stands in; nobody reads those sums.
+    // A tile with missing units computes the last unit in their place. Those sums are not read.
     const int unit = min(begin + t * kTileUnits + parts.group, last_unit);
     const int second = min(begin + t * kTileUnits + parts.group + 8, last_unit);
     const T* const low = args.Row(output.First(unit));

@@ -1,4 +1,4 @@
-// Products of one to four rows behind a norm, of weights whose blocks run at once.
+// Products of one to four rows after a norm, with weights whose blocks all run at once.
 #pragma once
 
 #include "kernels/cuda/products/matmul.h"

@@ -11,11 +11,11 @@ struct SharedNorm : NormOnLoad<float> {
   explicit SharedNorm(const NormOnLoad<float>& on_load)
       : NormOnLoad<float>(on_load), row_chunks(on_load.norm.hidden_size / kVecSize<float>) {}
 
-  Divisor row_chunks;  // accesses of 16 bytes of a row
+  Divisor row_chunks;  // 16-byte accesses of a row
 };
 
-// Bytes of dynamic shared memory for gain, bias and the normed rows, which `kernel` may use from
-// now on.
+// Bytes of dynamic shared memory for gain, bias and the normalised rows. Allows `kernel` to use
+// them.
 template <typename Kernel>
 int64_t SharedRows(Device& device, Kernel* kernel, const SharedNorm& by, int num_rows) {
   constexpr int64_t kMostStaticBytes = 20 << 10;  // of the products' kernels
@@ -25,13 +25,13 @@ int64_t SharedRows(Device& device, Kernel* kernel, const SharedNorm& by, int num
   return bytes;
 }
 
-// Begins to copy gain and bias to shared memory, one behind the other; a bias that is not there as
-// zeros. The last warps do it, which usually have no row to norm.
+// Starts to copy gain and bias to shared memory, one after the other; a missing bias as zeros. The
+// last warps do it, because they usually have no row to normalise.
 __device__ inline void CopyGainAndBias(const RowNorm<float>& norm, float* shared) {
   constexpr int kSize = kVecSize<float>;
   constexpr int kThreads = kNormingWarps * kWarpSize;
   const int num_chunks = norm.hidden_size / kSize;
-#pragma unroll 1  // once, as a rule
+#pragma unroll 1  // usually runs once
   for (int i = kThreads - 1 - static_cast<int>(threadIdx.x); i < 2 * num_chunks; i += kThreads) {
     const bool is_bias = i >= num_chunks;
     const bool exists = !is_bias || norm.bias != nullptr;
@@ -41,7 +41,7 @@ __device__ inline void CopyGainAndBias(const RowNorm<float>& norm, float* shared
   CommitCopies();
 }
 
-// A lane's part of a row: accesses of 16 bytes, between which those of the warp's other lanes lie.
+// A lane's part of a row: accesses of 16 bytes, interleaved with those of the warp's other lanes.
 struct RowPart {
   static constexpr int kSize = kVecSize<float>;
   static constexpr int kStep = kWarpSize * kSize;
@@ -92,10 +92,10 @@ struct RowPart {
   }
 };
 
-// The rows of x, normed, in shared memory; the first block writes them to memory too. For a block
-// of kNormingWarps. A kernel calls it once. meanwhile() begins the loads that come next. Each warp
-// finds the mean of its row and the variance around it, then all warps share the columns of all
-// rows.
+// The normalised rows of x, in shared memory. The first block also writes them to by.normed. For a
+// block of kNormingWarps warps. A kernel calls it once. meanwhile() starts the loads that come
+// next. Each warp computes the mean of its row and the variance around it. Then all warps divide
+// the columns of all rows.
 template <typename Meanwhile>
 __device__ float* NormaliseRows(const float* x, int64_t x_stride, int num_rows,
                                 const SharedNorm& by, const Meanwhile& meanwhile) {
@@ -112,7 +112,7 @@ __device__ float* NormaliseRows(const float* x, int64_t x_stride, int num_rows,
   RowPart part(lane, norm.hidden_size);
   if (warp < num_rows) part.Load(x + warp * x_stride);
   meanwhile();
-  __syncwarp();  // keeps the compiler from moving loads behind it
+  __syncwarp();  // keeps the compiler from moving loads past it
   CopyGainAndBias(norm, gain);
   if (warp < num_rows) {
     part.Store(rows + warp * by.norm.hidden_size);
@@ -123,7 +123,7 @@ __device__ float* NormaliseRows(const float* x, int64_t x_stride, int num_rows,
   WaitForCopies<0>();
   __syncthreads();
   const int end = num_rows * by.row_chunks.value();
-#pragma unroll 1  // once, as a rule
+#pragma unroll 1  // usually runs once
   for (int i = static_cast<int>(threadIdx.x); i < end; i += kNormingWarps * kWarpSize) {
     const int row = by.row_chunks.Quotient(i);
     const int column = (i - row * by.row_chunks.value()) * kSize;

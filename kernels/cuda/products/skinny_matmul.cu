@@ -11,20 +11,20 @@ namespace {
 constexpr int kWarps = 4;
 template <typename InputNorm>
 constexpr int kThreads = (InputNorm::kNorms ? kNormingWarps : kWarps) * kWarpSize;
-// With no more blocks than these on a multiprocessor, the first chunks of a weight's row wait in
-// registers for the kernel's turn.
+// With at most this many blocks per multiprocessor, the first chunks of a weight's row are in
+// registers before WaitForEarlierKernels.
 constexpr int kEarlyBlocksPerSm = 8;
 constexpr int kEarlyChunks = 4;
-// Blocks that a multiprocessor shall hold, which bound the registers of a thread. In 16 bits more
-// warps are worth more than more loads in flight in each. In float32 fewer blocks leave the
-// registers for several chunks in flight.
+// Blocks that a multiprocessor has to hold, which bounds the registers of a thread. In 16 bits more
+// warps are worth more than more loads in flight in each. In float32 fewer blocks leave registers
+// for several chunks in flight.
 template <int kRows, typename T, typename Output, typename InputNorm, bool kEarly>
 constexpr int kFewestBlocks = InputNorm::kNorms ? (Output::kPaired ? 1 : 2)
                               : kEarly          ? kEarlyBlocksPerSm
                               : kRows == 1      ? (sizeof(T) == 2 ? 16 : 8)
                                                 : 5;
-// Below this many units per SM a warp for each leaves the GPU idle: the block's warps then share
-// each feature's row.
+// With fewer units per SM than this, one warp per unit leaves the GPU idle. The block's warps then
+// share each feature's row.
 constexpr int kFewUnitsPerSm = 16;
 
 // sums[r] = this thread's part of x[r] . weight row, over chunks first, first + step, ...
@@ -49,7 +49,7 @@ __device__ void Accumulate(const SkinnyOperands<T>& args, int feature, int first
   }
 }
 
-// A lane's first accesses to a weight's row of 16 bits, loaded before the kernel's turn.
+// A lane's first accesses to a weight's row of 16 bits, loaded before WaitForEarlierKernels.
 struct EarlyChunks {
   uint4 chunks[kEarlyChunks];
 
@@ -64,7 +64,7 @@ struct EarlyChunks {
   }
 };
 
-// As Accumulate for one row, whose weight's first chunks are loaded already.
+// Accumulate for one row, with the weight's first chunks already loaded.
 template <typename T>
 __device__ void AccumulateEarly(const SkinnyOperands<T>& args, int feature, int first, int step,
                                 const EarlyChunks& early, float (&sums)[1]) {
@@ -76,7 +76,7 @@ __device__ void AccumulateEarly(const SkinnyOperands<T>& args, int feature, int 
     x[i] = {};
     if (column < args.in_features) x[i] = *reinterpret_cast<const uint4*>(args.x + column);
   }
-  __syncwarp();  // keeps the compiler from moving loads behind it
+  __syncwarp();  // keeps the compiler from moving loads past it
 #pragma unroll
   for (int i = 0; i < kEarlyChunks; ++i) {
     float a[kSize], b[kSize];
@@ -88,8 +88,8 @@ __device__ void AccumulateEarly(const SkinnyOperands<T>& args, int feature, int 
   Accumulate<1>(args, feature, first + kEarlyChunks * step, step, sums);
 }
 
-// The same in float32, whose rows have twice as many chunks: several are loaded before the first is
-// used.
+// Accumulate in float32, whose rows have twice as many chunks. Several are loaded before the first
+// is used.
 template <int kRows>
 __device__ void Accumulate(const SkinnyOperands<float>& args, int feature, int first, int step,
                            float (&sums)[kRows]) {
@@ -99,7 +99,7 @@ __device__ void Accumulate(const SkinnyOperands<float>& args, int feature, int f
     return valid ? *reinterpret_cast<const float4*>(from) : float4{};
   };
   const float* weight = args.Row(feature);
-  // All lanes of a warp take the same number of turns, so that they stay together.
+  // All lanes of a warp take the same number of turns, so that the warp stays converged.
   for (int base = 0; base < args.in_features; base += step * kSize * kUnroll) {
     float4 w[kUnroll], x[kUnroll][kRows];
 #pragma unroll
@@ -113,7 +113,7 @@ __device__ void Accumulate(const SkinnyOperands<float>& args, int feature, int f
             load(args.x + r * args.x_stride + column, inside && (kRows == 1 || r < args.num_rows));
       }
     }
-    __syncwarp();  // keeps the compiler from moving loads behind it
+    __syncwarp();  // keeps the compiler from moving loads past it
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
 #pragma unroll
@@ -127,8 +127,7 @@ __device__ void Accumulate(const SkinnyOperands<float>& args, int feature, int f
   }
 }
 
-// A lane's first accesses to a weight's row, in flight while the rows that it multiplies are
-// normed.
+// A lane's first accesses to a weight's row, in flight while the rows to multiply are normalised.
 struct WeightChunks {
   static constexpr int kSize = kVecSize<float>;
   static constexpr int kChunks = 4;
@@ -144,8 +143,8 @@ struct WeightChunks {
   float4 chunks[kChunks];
 };
 
-// As Accumulate, for normed rows in shared memory and a weight's row whose first chunks are loaded
-// already.
+// Accumulate for normalised rows in shared memory, with the first chunks of the weight's row
+// already loaded.
 template <int kRows>
 __device__ void AccumulateNormed(const SkinnyOperands<float>& args, const float* normed, int stride,
                                  int feature, int first, int step, WeightChunks& weight,
@@ -172,8 +171,8 @@ __device__ void AccumulateNormed(const SkinnyOperands<float>& args, const float*
   }
 }
 
-// Both of a unit's sums (one, where units are no pairs) of all rows, over this thread's part of the
-// input features.
+// Accumulates both sums of a unit (one if units are not pairs) for all rows, over this thread's
+// part of the input features.
 template <int kRows, bool kEarly, typename T, typename Output, typename InputNorm>
 __device__ void AccumulateUnit(const SkinnyOperands<T>& args, const Output& output,
                                const InputNorm& input_norm, int unit, int begin, int step,
@@ -203,8 +202,8 @@ __device__ void AccumulateUnit(const SkinnyOperands<T>& args, const Output& outp
   }
 }
 
-// kUnitWarps warps share a unit. Grid: a block per kWarps / kUnitWarps units. Bound by memory: the
-// weight is read once (K x N elements), x comes from cache.
+// kUnitWarps warps share a unit. Grid: one block per kWarps / kUnitWarps units. Bound by memory:
+// the weight is read once (K x N elements), x comes from the cache.
 template <int kRows, int kUnitWarps, bool kEarly, typename T, typename Output, typename InputNorm>
 __global__ void __launch_bounds__(kThreads<InputNorm>,
                                   kFewestBlocks<kRows, T, Output, InputNorm, kEarly>)
@@ -215,7 +214,7 @@ __global__ void __launch_bounds__(kThreads<InputNorm>,
   const int lane = threadIdx.x % kWarpSize;
   const int wanted_unit = (blockIdx.x * kWarps + warp) / kUnitWarps;
   const bool exists = wanted_unit < args.num_units;
-  // Warps without a unit of their own compute the last one too, and store nothing.
+  // Warps without a unit of their own compute the last one as well, and store nothing.
   const int unit = min(wanted_unit, args.num_units - 1);
   const int begin = warp % kUnitWarps * kWarpSize + lane;
   constexpr int kStep = kUnitWarps * kWarpSize;
@@ -300,7 +299,7 @@ void LaunchRows(Device& device, const SkinnyOperands<T>& args, const Output& out
       : launch.template operator()<1>();
 }
 
-// The same behind the norm of `params`.
+// The same after the norm of `params`.
 template <int kRows, typename T, typename Output, typename Params>
 void LaunchRowsWithNorm(Device& device, const SkinnyOperands<T>& args, const Output& output,
                         const Params& params) {

@@ -1,5 +1,5 @@
-// What the products of few rows do with their sums. A unit is what an output needs at once: one
-// output feature of the weight, or a pair of them.
+// The outputs of the products of few rows. A unit is what an output needs at once: one output
+// feature of the weight, or a pair of them.
 #pragma once
 
 #include <type_traits>
@@ -12,7 +12,7 @@
 
 namespace beamline::cuda {
 
-// x W^T for few rows, as the kernels see it.
+// The operands of x W^T for few rows.
 template <typename T>
 struct SkinnyOperands {
   const T* x;
@@ -23,9 +23,9 @@ struct SkinnyOperands {
   __device__ const T* Row(int feature) const { return weight + feature * weight_stride; }
 };
 
-// The first blocks of a kernel may come to the multiprocessors before its turn, and prefetch the
-// beginnings of their weights' rows. These are so many that all of it together fits in L2, which
-// would otherwise drop lines unread.
+// The first blocks of a kernel may be scheduled before WaitForEarlierKernels returns, and prefetch
+// the starts of their weights' rows. These limits let all of it fit in L2 together, which would
+// otherwise drop lines unread.
 inline constexpr int kEarlyBlocks = 2048;
 inline constexpr int kEarlyColumns = 1024;
 
@@ -41,11 +41,11 @@ SkinnyOperands<T> MakeSkinnyOperands(const Tensor& x, const CudaWeight& weight, 
           paired ? num_features / 2 : num_features};
 }
 
-// A bias's element as it lies in memory: converting it to a number would wait for its load.
+// An element of a bias as it is stored. Converting it to a number would wait for its load.
 struct RawBias {
   uint32_t bits = 0;
 
-  // Of T unless is_float.
+  // Of type T unless is_float.
   template <typename T>
   __device__ void Load(const void* bias, bool is_float, int feature) {
     if (sizeof(T) == 4 || is_float) {
@@ -69,9 +69,10 @@ struct MatMulOutput {
   static constexpr bool kPaired = kGated;
   static constexpr bool kTakesNorm = std::is_same_v<T, Y>;  // logits have too many blocks
 
-  // What is read besides the sums. The kernels load it before the product, under which its latency
-  // passes: raw, because a conversion would wait for its load. LoadWeights takes what no kernel
-  // writes, before the kernel's turn, and LoadRest the rest; Prefetch brings the former to L2.
+  // The inputs besides the sums. The kernels load them before the product, which hides their
+  // latency. They stay raw, because a conversion would wait for its load. LoadWeights loads what no
+  // kernel writes, before WaitForEarlierKernels, and LoadRest loads the rest. Prefetch brings the
+  // former to L2.
   struct Inputs {
     RawBias bias, up_bias;
     Y residual;
@@ -113,7 +114,7 @@ struct MatMulOutput {
   }
 };
 
-// Calls body(output) with MatMul's output for activations of T into y's type.
+// Calls body(output) with MatMul's output for activations of type T and y's type.
 template <typename T, typename Body>
 void WithOutput(const MatMulParams& params, Body body) {
   const auto make = [&]<typename Y, bool kGated>() {
@@ -130,8 +131,8 @@ void WithOutput(const MatMulParams& params, Body body) {
                                     : make_of.template operator()<T>();
 }
 
-// Brings every head to its place. With rotary embedding a pair is the two elements that one angle
-// rotates, and in what is not rotated two neighbours: hence head_dim is even.
+// Stores every head at its destination. With rotary embedding a pair is the two elements that one
+// angle rotates, or two neighbours in the part that is not rotated. So head_dim is even.
 template <typename T, bool kRotated>
 struct HeadsOutput {
   static constexpr bool kPaired = kRotated;
@@ -147,7 +148,7 @@ struct HeadsOutput {
   const T* bias;
   Divisor head_units;  // units of a head
 
-  // A unit's head, and its place among the units of that head.
+  // A unit's head, and its index among the units of that head.
   __device__ int HeadOf(int unit) const { return head_units.Quotient(unit); }
   __device__ int PairOf(int unit) const { return unit - HeadOf(unit) * head_units.value(); }
   __device__ bool IsRotated(int unit) const {
@@ -202,7 +203,7 @@ struct HeadsOutput {
   }
 };
 
-// Calls body(output) with ProjectHeads' output, whose heads divide into its pairs.
+// Calls body(output) with ProjectHeads' output. REQUIRES: the heads divide into its pairs.
 template <typename T, typename Body>
 void WithOutput(const ProjectHeadsParams& params, Body body) {
   const HeadPlaces<T> places = MakeHeadPlaces<T>(params);
@@ -213,8 +214,8 @@ void WithOutput(const ProjectHeadsParams& params, Body body) {
   body(HeadsOutput<T, true>{places, params.bias.as<T>(), Divisor(params.head_dim / 2)});
 }
 
-// What a thread of a block of kUnits units from `begin` on completes, thread i unit i % kUnits of
-// row i / kUnits, with what that reads besides the sums.
+// The unit that a thread completes in a block of kUnits units from `begin` on, and its inputs
+// besides the sums. Thread i completes unit i % kUnits of row i / kUnits.
 template <typename Output, int kUnits>
 struct OwnUnit {
   int row = static_cast<int>(threadIdx.x) / kUnits;
@@ -223,7 +224,7 @@ struct OwnUnit {
   bool exists;
   typename Output::Inputs inputs = {};
 
-  // Before the kernel's turn.
+  // Called before WaitForEarlierKernels.
   __device__ OwnUnit(const Output& output, int begin, int num_rows, int num_units)
       : unit(begin + of_block), exists(row < num_rows && unit < num_units) {
     if (exists) inputs = output.LoadWeights(row, unit);

@@ -1,4 +1,4 @@
-// Products of 2 to 16 rows in float16 and bfloat16: tensor cores fed straight from global memory.
+// Products of up to 16 rows in float16 and bfloat16: tensor cores fed straight from global memory.
 #include "base/math.h"
 #include "kernels/cuda/device/mma.cuh"
 #include "kernels/cuda/products/matmul.h"
@@ -8,13 +8,13 @@
 namespace beamline::cuda {
 namespace {
 
-// Warps of a block, among which the input features are divided: many where few output features make
-// few blocks.
+// Warps of a block, which divide the input features. Many of them if few output features make few
+// blocks.
 constexpr int kFewWarps = 4;
 constexpr int kManyWarps = 16;
 constexpr int kFeatures = 16;  // of a block
-constexpr int kDepth = 32;     // input features that a step multiplies: two products of 16
-constexpr int kSteps = 4;      // whose loads are in flight together
+constexpr int kDepth = 32;     // input features of a step: two products of 16
+constexpr int kSteps = 4;      // of a turn; their loads are in flight together
 
 __device__ inline uint4 Load16(const void* from, bool valid) {
   return valid ? *static_cast<const uint4*>(from) : uint4{0, 0, 0, 0};
@@ -33,17 +33,17 @@ __device__ void MultiplyStep(const uint4& low, const uint4& high, const uint4 (&
   }
 }
 
-// The parts of 16 weight rows that a lane multiplies in a turn of kTurnSteps steps: low and high
-// are the lane's rows among the first and the last eight. The order of the input features within a
-// step is free as long as both operands share it: so a lane takes eight consecutive ones, a 16-byte
-// load, where the instruction's layout would have it take pairs.
+// The parts of 16 weight rows that a lane multiplies in a turn of kTurnSteps steps. low and high
+// are of the lane's rows among the first and the last eight. The order of the input features within
+// a step is free if both operands share it. So a lane takes eight consecutive ones, a 16-byte load,
+// instead of the pairs of the instruction's layout.
 template <int kWarps, int kTurnSteps>
 struct WeightTurn {
   static constexpr int kColumns = kWarps * kDepth * kTurnSteps;  // of a turn of all warps
 
   uint4 low[kTurnSteps], high[kTurnSteps];
 
-  // The lane's columns begin at `column`, and again kWarps * kDepth further on, and so forth.
+  // The lane's columns start at `column`, and again after every kWarps * kDepth columns.
   template <typename T>
   __device__ void Load(const T* low_row, const T* high_row, int column, int in_features) {
 #pragma unroll
@@ -56,7 +56,7 @@ struct WeightTurn {
   }
 };
 
-// sums += 16 weight rows times x^T, over turns of this warp, of which the first is loaded.
+// sums += 16 weight rows times x^T, over the turns of this warp. The first turn is already loaded.
 template <int kRowTiles, int kWarps, int kTurnSteps, typename T>
 __device__ void MultiplyTile(const SkinnyOperands<T>& args, const T* low, const T* high, int column,
                              int lane, WeightTurn<kWarps, kTurnSteps>& weight,
@@ -74,8 +74,8 @@ __device__ void MultiplyTile(const SkinnyOperands<T>& args, const T* low, const 
         x[u][r] = Load16(args.x + row * args.x_stride + at, inside);
       }
     }
-    // Keeps all loads before the first product, so that they are in flight together. The compiler,
-    // to save registers, would have each step wait for its own.
+    // Keeps all loads before the first product, so that they are in flight together. To save
+    // registers, the compiler would otherwise make each step wait for its own load.
     __syncwarp();
 #pragma unroll
     for (int u = 0; u < kTurnSteps; ++u) {
@@ -88,7 +88,7 @@ __device__ void MultiplyTile(const SkinnyOperands<T>& args, const T* low, const 
   }
 }
 
-// A lane's weight, gain and bias in a product of normed rows, which takes one step.
+// A lane's weight, gain and bias in a product of normalised rows, which takes one step.
 struct NormedStep {
   uint4 low, high, gain, bias;
 
@@ -104,7 +104,7 @@ struct NormedStep {
   }
 };
 
-// sums += 16 weight rows times the normed x^T.
+// sums += 16 weight rows times the normalised x^T.
 template <int kRowTiles, typename T>
 __device__ void MultiplyNormedTile(const SkinnyOperands<T>& args, const NormOnLoad<T>& norm,
                                    const NormedStep& step, int column, int lane,
@@ -121,9 +121,9 @@ __device__ void MultiplyNormedTile(const SkinnyOperands<T>& args, const NormOnLo
   MultiplyStep<T>(step.low, step.high, x, sums);
 }
 
-// The warps of a block share 16 output features, eight pairs or 16 units of their own, and divide
-// the input features among them. Grid: a block per 16 features. Bound by memory: the weight is read
-// once (K x N elements), x comes from cache.
+// The warps of a block share 16 output features, eight pairs or 16 units, and divide the input
+// features. Grid: one block per 16 output features. Bound by memory: the weight is read once (K x N
+// elements), x comes from the cache.
 template <int kRowTiles, int kWarps, int kTurnSteps, typename T, typename Output,
           typename InputNorm>
 __global__ void __launch_bounds__(kWarps* kWarpSize)
@@ -136,15 +136,15 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
   const int begin = blockIdx.x * kUnits;
   const int end = min(begin + kUnits, args.num_units);
   const int count = args.num_rows * kUnits;
-  // Thread i completes unit i % kUnits of row i / kUnits, then goes on with i + kThreads, ...
+  // Thread i completes unit i % kUnits of row i / kUnits, then continues with i + kThreads, ...
   const auto unit_of = [&](int i) { return begin + i % kUnits; };
-  // Where units are missing from the last tile its last unit stands in; nobody reads those sums.
+  // A last tile with missing units computes its last unit in their place. Those sums are not read.
   const int unit = min(begin + lane / 4, end - 1);
   const int second_unit = min(begin + lane / 4 + 8, end - 1);
   const T* const low = args.Row(output.First(unit));
   const T* const high = args.Row(Output::kPaired ? output.Second(unit) : output.First(second_unit));
-  // Of the weight, the first turn is in registers before the kernel's turn, and what follows it, of
-  // the blocks that come that early, in L2.
+  // The weight of the first turn is in registers before WaitForEarlierKernels. The first blocks
+  // also prefetch what follows it to L2.
   const int column = warp * kDepth + lane % 4 * 8;
   using Turn = WeightTurn<kWarps, kTurnSteps>;
   std::conditional_t<InputNorm::kNorms, NormedStep, Turn> weight;
@@ -213,8 +213,8 @@ void Launch(Device& device, const SkinnyOperands<T>& args, const Output& output)
   };
   const bool many_warps =
       blocks < device.num_multiprocessors() && args.in_features >= kManyWarps * kDepth;
-  // All of a block's weight before its turn, where registers have room for it: what a second turn
-  // loads nobody has waited for before.
+  // All of a block's weight is loaded before WaitForEarlierKernels if registers have room for it.
+  // The loads of a second turn would not overlap with that wait.
   constexpr int kStepColumns = kManyWarps * kDepth;
   if (many_warps && args.num_rows <= 8 && args.in_features > kSteps * kStepColumns) {
     if (args.in_features <= 6 * kStepColumns) return launch.template operator()<1, kManyWarps, 6>();
@@ -229,7 +229,7 @@ void Launch(Device& device, const SkinnyOperands<T>& args, const Output& output)
   }
 }
 
-// The same behind the norm of `params`.
+// The same after the norm of `params`.
 template <typename T, typename Output, typename Params>
 void LaunchWithNorm(Device& device, const SkinnyOperands<T>& args, const Output& output,
                     const Params& params) {

@@ -1,8 +1,8 @@
-// Products of one row and a large weight. A step of one request is the time to read its weights:
-// what reads them shall neither stop between two kernels nor wait for registers. Each warp has a
-// ring of buffers in shared memory, which the copy engine fills with pieces of its features' rows.
-// The first round of copies begins as soon as the kernel before leaves a multiprocessor, and the
-// row's norm is computed by every block meanwhile.
+// Products of one row and a large weight. A step of one request takes as long as reading its
+// weights. So the reads must neither stop between two kernels nor wait for registers. Each warp has
+// a ring of buffers in shared memory, which the copy engine fills with pieces of its features'
+// rows. The first round of copies starts as soon as the previous kernel leaves a multiprocessor.
+// Meanwhile every block computes the row's norm.
 #include "kernels/cuda/products/stream_product.h"
 
 #include "kernels/cuda/device/hopper.cuh"
@@ -14,14 +14,14 @@ namespace {
 
 constexpr int kWarps = 16;
 constexpr int kThreads = kWarps * kWarpSize;
-constexpr int kChunk = 8;                                  // elements of an access of 16 bytes
+constexpr int kChunk = 8;                                  // elements of a 16-byte access
 constexpr int kPieceChunks = 4;                            // accesses of a lane
 constexpr int kPiece = kPieceChunks * kWarpSize * kChunk;  // elements of a copy
-// 160 KiB: two blocks never share a multiprocessor, of which another would have none.
+// 160 KiB, so that two blocks never share a multiprocessor while another has none.
 constexpr int kPieces = 5;
 static_assert(int64_t{kWarps} * kPieces * kPiece * 2 == kStreamRingBytes);
 
-// Starts the copy of `bytes` from global to shared memory; they count for `barrier`.
+// Starts the copy of `bytes` from global to shared memory. They count for `barrier`.
 __device__ void CopyBytes(void* to, const void* from, int bytes, SharedBarrier& barrier) {
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::
@@ -30,8 +30,8 @@ __device__ void CopyBytes(void* to, const void* from, int bytes, SharedBarrier& 
       : "memory");
 }
 
-// The pieces that a warp multiplies, in turn: of each of its units, column by column, of one
-// feature or of both.
+// The pieces that a warp multiplies, in order: unit by unit, column by column, of one feature or of
+// both.
 template <typename T, typename Output>
 struct Pieces {
   const SkinnyOperands<T>& args;
@@ -40,7 +40,7 @@ struct Pieces {
   int column = 0;
   bool is_second = false;
 
-  // Starts the copy of the next piece, if there is one. By one lane.
+  // Starts the copy of the next piece, if there is one. Called by one lane.
   __device__ void CopyNext(T* to, SharedBarrier& barrier) {
     if (unit >= args.num_units) return;
     const int feature = is_second ? output.Second(unit) : output.First(unit);
@@ -58,7 +58,7 @@ struct Pieces {
   }
 };
 
-// A lane's part of the product of a piece, whose columns begin at `column`, and x.
+// A lane's part of the product of x and a piece, whose columns start at `column`.
 template <typename T>
 __device__ float MultiplyPiece(const T* piece, const T* x, int column, int in_features) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
@@ -76,14 +76,14 @@ __device__ float MultiplyPiece(const T* piece, const T* x, int column, int in_fe
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-// The norm that the row gets on its way to shared memory.
+// The norm of the row, applied on its way to shared memory.
 template <typename T>
 struct InputNorm {
-  RowNorm<T> norm;  // its gain null: none
-  T* normed;        // [in_features], where the first block leaves the normed row
+  RowNorm<T> norm;  // no norm if its gain is null
+  T* normed;        // [in_features]; the first block writes the normalised row to it
 };
 
-// A row of T in shared memory that waits for its norm (row_norm.cuh).
+// A row of T in shared memory, before its norm (row_norm.cuh).
 template <typename T>
 struct TypedRow {
   const T* values;
@@ -91,7 +91,7 @@ struct TypedRow {
   __device__ float At(int column, int j) const { return ToFloat(values[column + j]); }
 };
 
-// x, normed, in shared memory. All threads of a block call it.
+// Loads x to shared memory and normalises it there. All threads of a block call it.
 template <typename T>
 __device__ void LoadRow(const SkinnyOperands<T>& args, const InputNorm<T>& by, T* row) {
   const int begin = static_cast<int>(threadIdx.x) * kChunk;
@@ -114,7 +114,7 @@ __device__ void LoadRow(const SkinnyOperands<T>& args, const InputNorm<T>& by, T
   __syncthreads();
 }
 
-// Grid: a block of each multiprocessor, whose warps take the units in turn. Bound by memory: the
+// Grid: one block per multiprocessor, whose warps take the units in turn. Bound by memory: the
 // weight is read once.
 template <typename T, typename Output>
 __global__ void __launch_bounds__(kThreads)

@@ -1,5 +1,5 @@
-// Products of one row and a large weight in float16 and bfloat16 on Hopper (stream_product.cu): the
-// weight streams through shared memory by the copy engine, from before the kernel's turn on.
+// Products of one row and a large weight in float16 and bfloat16 on Hopper (stream_product.cu). The
+// copy engine streams the weight through shared memory, from before WaitForEarlierKernels on.
 #pragma once
 
 #include "kernels/backend.h"
@@ -8,7 +8,8 @@
 
 namespace beamline::cuda {
 
-// The whole operator in one kernel, input_norm included. REQUIRES: PickProduct chose kStream.
+// Computes the whole operator in one kernel, including input_norm. REQUIRES: PickProduct chose
+// kStream.
 void StreamProduct(Device& device, const MatMulParams& params, const CudaWeight& weight);
 void StreamProduct(Device& device, const ProjectHeadsParams& params, const CudaWeight& weight);
 

@@ -1,5 +1,5 @@
-// How stream_tiles.cuh brings a weight to shared memory: a ring of stages, each 16 rows by 2 KiB,
-// which a warp of its own fills.
+// How stream_tiles.cuh copies a weight to shared memory: a ring of stages of 16 rows by 2 KiB each,
+// which a separate warp fills.
 #pragma once
 
 #include "kernels/cuda/device/hopper.cuh"
@@ -10,27 +10,27 @@
 
 namespace beamline::cuda {
 
-inline constexpr int kStreamWarps = 16;  // that multiply; one more copies
+inline constexpr int kStreamWarps = 16;  // which multiply; one more warp copies
 inline constexpr int kStreamThreads = (kStreamWarps + 1) * kWarpSize;
 inline constexpr int kStreamMultiplying = kStreamWarps * kWarpSize;
 inline constexpr int kStreamFeatures = 16;  // rows of a weight's tile
 inline constexpr int kStreamPiece = 2048;   // bytes of such a row in a stage
-// The scales of groups begin at 16 bytes there.
+// A block's scales of groups start at a multiple of 16 bytes.
 static_assert(kStreamRankColumns == 4 * kScaleBlock);
 
-// x W^T as the kernel sees it.
+// The operands of x W^T.
 template <typename T>
 struct StreamOperands {
   const T* x;
   const char* weight;
-  const float* scales;       // of rows and of blocks
-  const GroupScale* groups;  // of rows, one behind the other, each at a multiple of 16 bytes
+  const float* scales;       // of rows or of blocks
+  const GroupScale* groups;  // of rows, one after the other, each at a multiple of 16 bytes
   int64_t x_stride;
   int64_t row_bytes;  // between rows of the weight
   int num_rows, in_features, num_units;
   int split;         // blocks of a cluster
-  int rank_columns;  // of each of them but the last
-  int scale_step;    // between scales of rows, or of rows of blocks, or of groups
+  int rank_columns;  // columns of each of them except the last
+  int scale_step;    // between the scales of rows, of rows of blocks, or of groups
 };
 
 template <typename Weight>
@@ -38,12 +38,13 @@ struct StreamLayout {
   using T = typename Weight::Activation;
   static constexpr int kRows = kMostStreamRows;
   static constexpr bool kGroups = Weight::kScale == ScaleKind::kGroups;
-  // Behind a row's piece are the scales of its groups. Eight lanes' 16 bytes are in different
-  // banks.
+  // The scales of a row's groups follow its piece. With this pitch the 16 bytes of eight lanes are
+  // in different banks.
   static constexpr int kPitch = kStreamPiece + (kGroups ? 128 : 0) + 64;
   static constexpr int kStageBytes = kStreamFeatures * kPitch;
   static constexpr int kStages = kGroups ? 5 : 6;
-  // A warp's part of a stage: steps in which a lane multiplies 16 bytes of two rows.
+  // A warp's part of a stage has kSteps steps. In each of them a lane multiplies 16 bytes of two
+  // rows.
   static constexpr int kStepBytes = 64;  // of a row
   static constexpr int kSteps = kStreamPiece / kStreamWarps / kStepBytes;
   static constexpr int kStepColumns = 4 * Weight::kElements;
@@ -52,13 +53,14 @@ struct StreamLayout {
   static constexpr int kMostStages =
       (kStreamMostColumns + kStageColumns - 1) / kStageColumns;  // of a tile
   static constexpr int kMostSteps = kMostStages * kSteps;
-  static constexpr int kChunks = Weight::kElements / 8;  // 16 bytes of x that 16 of weight multiply
-  static constexpr int kSumsPitch = 20;                  // writes of a warp in different banks
+  static constexpr int kChunks =
+      Weight::kElements / 8;             // 16-byte chunks of x that 16 bytes of weight multiply
+  static constexpr int kSumsPitch = 20;  // puts a warp's writes in different banks
 
   __host__ __device__ static constexpr int Bytes(int columns) {
     return columns / Weight::kElements * 16;
   }
-  // Of the scales of `bytes` of a row, a multiple of 16.
+  // Bytes of the scales for `bytes` of a row, a multiple of 16.
   __host__ __device__ static constexpr int GroupBytes(int bytes) {
     return kGroups ? (bytes / kStepBytes + 3) / 4 * 16 : 0;
   }
@@ -77,10 +79,10 @@ constexpr int64_t StreamSharedBytes() {
   return int64_t{Layout::kStages} * Layout::kStageBytes + sizeof(StreamShared<Layout>);
 }
 
-// A barrier of the warps that multiply.
+// A barrier of the multiplying warps.
 __device__ inline void SyncMultiplying() { SyncSome(1, kStreamMultiplying); }
 
-// Starts the copy of consecutive bytes of a weight, which leave L2 first.
+// Starts the copy of consecutive bytes of a weight, with the L2 policy of LeavesFirst.
 __device__ inline void CopyWeightBytes(void* to, const void* from, int bytes,
                                        SharedBarrier& barrier, uint64_t policy) {
   asm volatile(
@@ -89,8 +91,8 @@ __device__ inline void CopyWeightBytes(void* to, const void* from, int bytes,
       "l"(from), "r"(bytes), "r"(SharedAddress(&barrier)), "l"(policy)
       : "memory");
 }
-// Writes a number to what `to` is in the block of the cluster with this rank; its bytes count for
-// what `barrier` is there.
+// Writes a number to the address of `to` in the block of the cluster with this rank. Its bytes
+// count for the barrier at the address of `barrier` there.
 __device__ inline void SendToBlock(float* to, int rank, float value, SharedBarrier& barrier) {
   asm volatile(
       "{\n"
@@ -104,7 +106,7 @@ __device__ inline void SendToBlock(float* to, int rank, float value, SharedBarri
       : "memory");
 }
 
-// What a block multiplies: columns [begin, begin + count) of each of its tiles.
+// A block's part of the product: columns [begin, begin + count) of each of its tiles.
 struct StreamPart {
   int begin, count, stages;
   int first_unit, unit_step;
@@ -122,8 +124,8 @@ __device__ StreamPart PartOf(const StreamOperands<T>& args, int rank, int units_
   return part;
 }
 
-// The warp that copies: stage after stage of tile after tile, a lane a row, and
-// another its scales.
+// The work of the copying warp: all stages of all tiles. One lane copies a row, and another its
+// scales.
 template <typename Layout, typename Output, typename T>
 __device__ void CopyTiles(const StreamOperands<T>& args, const Output& output,
                           const StreamPart& part, char* ring, StreamShared<Layout>& shared) {
@@ -135,7 +137,7 @@ __device__ void CopyTiles(const StreamOperands<T>& args, const Output& output,
   Ring<Layout::kStages> place;
   int started = 0;
   for (int first = part.first_unit; first < args.num_units; first += part.unit_step) {
-    // Where units are missing from a tile the last one is read; its sums there are not used.
+    // A tile with missing units reads the last unit in their place. Those sums are not used.
     constexpr int kHalf = kStreamFeatures / 2;
     const bool is_second = Output::kPaired && of_tile >= kHalf;
     const int unit = min(first + (is_second ? of_tile - kHalf : of_tile), last);

@@ -1,9 +1,10 @@
-// Products of 2 to 8 rows and a large weight, as stream_product.cu of one: the time to read the
-// weight. A block has a tile of 16 rows of the weight at a time; the copy engine brings it to a
-// ring of stages in shared memory, 2 KiB of each row a stage, and the first round of copies begins
-// before the kernel's turn. Sixteen warps divide a stage's columns. Each keeps its columns of the
-// rows of x in registers throughout, as the tensor cores want them, so that shared memory has the
-// weight alone. The blocks of a cluster divide columns that are too many for that.
+// Products of 2 to 8 rows and a large weight, like those of one row in stream_product.cu: bound by
+// reading the weight. A block computes one tile of 16 rows of the weight at a time. The copy engine
+// copies the tile to a ring of stages in shared memory, 2 KiB of each row per stage. The first
+// round of copies starts before WaitForEarlierKernels. Sixteen warps divide a stage's columns. Each
+// keeps its columns of the rows of x in registers throughout, in the layout of the tensor cores, so
+// that shared memory only holds the weight. If there are too many columns for that, the blocks of a
+// cluster divide them.
 #pragma once
 
 #include "kernels/cuda/products/skinny_output.cuh"
@@ -12,15 +13,15 @@
 
 namespace beamline::cuda {
 
-// A lane's part of the rows of x: of row lane / 4, the columns that the 16 bytes of weight have
-// which it multiplies, step after step. Zeros where rows or columns are missing.
+// A lane's part of the rows of x. It is of row lane / 4, and has the columns of the 16 bytes of
+// weight that the lane multiplies, step after step. Zeros where rows or columns are missing.
 template <typename Layout>
 struct StreamRows {
   using T = typename Layout::T;
 
   uint4 chunks[Layout::kMostSteps][Layout::kChunks];
 
-  // The lane's first column in a step, from the part's first one on.
+  // The lane's first column in a step, counted from the part's first column.
   __device__ static int Column(int step) {
     const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
     const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
@@ -43,8 +44,8 @@ struct StreamRows {
   }
 };
 
-// A lane's scales of the two rows of the weight that it multiplies, of the blocks of columns that
-// its warp has in the stages of a tile.
+// A lane's scales of the two weight rows that it multiplies, for the blocks of columns that its
+// warp has in the stages of a tile.
 template <typename Layout, typename Weight>
 struct BlockScales {
   float low[Layout::kMostStages], high[Layout::kMostStages];
@@ -65,7 +66,7 @@ struct BlockScales {
   }
 };
 
-// sums += a stage's step of 16 rows of the weight times the rows of x.
+// sums += one step of a stage: 16 rows of the weight times the rows of x.
 template <typename Weight, typename Layout>
 __device__ void MultiplyStep(const char* low_row, uint32_t low_zero, uint32_t high_zero,
                              const StreamRows<Layout>& x, int step, float (&sums)[4]) {
@@ -82,7 +83,7 @@ __device__ void MultiplyStep(const char* low_row, uint32_t low_zero, uint32_t hi
   }
 }
 
-// sums += scaled parts, those of the lane's two rows of the weight.
+// sums += part, scaled by the scales of the lane's two rows of the weight.
 __device__ inline void AddScaled(const float (&part)[4], float low, float high, float (&sums)[4]) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) sums[i] += part[i] * (i < 2 ? low : high);
@@ -106,13 +107,13 @@ __device__ void MultiplyTile(const StreamPart& part, const StreamRows<Layout>& x
 #pragma unroll
     for (int j = 0; j < Layout::kSteps; ++j) {
       const int step = s * Layout::kSteps + j;
-      // A whole step, or none of it.
+      // A step exists as a whole or not at all.
       const int first =
           s * Layout::kStageColumns + warp * Layout::kWarpColumns + j * Layout::kStepColumns;
       if (first >= part.count) break;
       const char* const at = stage + own_at + j * Layout::kStepBytes;
       if constexpr (Weight::kScale == ScaleKind::kGroups) {
-        // A step's columns are a group.
+        // The columns of a step are one group.
         const char* const group =
             stage + row_at + kStreamPiece + (warp * Layout::kSteps + j) * sizeof(GroupScale);
         const auto& low = *reinterpret_cast<const GroupScale*>(group);
@@ -135,10 +136,10 @@ __device__ void MultiplyTile(const StreamPart& part, const StreamRows<Layout>& x
   }
 }
 
-// The sums of the blocks of a cluster, in the order of their columns, in the block that leads this
-// tile; false in the others, which have sent theirs. By the threads that complete a tile. A block
-// sends the next of its sums to the same place only after it has led a tile itself, to which all
-// others have sent what they had behind this one.
+// Adds up the sums of a cluster's blocks, in the order of their columns, in the block that leads
+// this tile. Returns false in the others, which have sent their sums. Called by the threads that
+// complete a tile. A block sends to the same place again only after it has led a tile itself. All
+// other blocks have sent it their sums of that later tile, so they are done with this one.
 template <typename Output, typename Layout>
 __device__ bool AddOfRanks(int rank, int split, int leader, int num_sums, uint32_t& parity,
                            StreamShared<Layout>& shared, float& sum, float& second) {
@@ -184,7 +185,7 @@ __global__ void __launch_bounds__(kStreamThreads, 1)
     PublishBarriers();
   }
   __syncthreads();
-  // The others' barriers are there before something is sent to them.
+  // The other blocks' barriers must be initialised before something is sent to them.
   if (args.split > 1) ClusterArriveRelaxed();
   const StreamPart part = PartOf<Layout>(args, rank, kUnits);
   if (warp == kStreamWarps) {
@@ -231,7 +232,7 @@ __global__ void __launch_bounds__(kStreamThreads, 1)
     }
     float sums[4] = {};
     MultiplyTile<Weight>(part, x, scales, ring, shared, place, sums);
-    // Those of the next tile are on their way while the sums of this one are added.
+    // The next tile's scales are in flight while the sums of this one are added.
     load_scales(first + part.unit_step);
     auto& of_warp = shared.sums[turn][warp];
 #pragma unroll

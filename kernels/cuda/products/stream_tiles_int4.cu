@@ -1,4 +1,4 @@
-// Products of 2 to 8 rows and a weight of nibbles.
+// Products of 2 to 8 rows and a weight of 4-bit numbers.
 #include "kernels/cuda/products/stream_tiles_launch.cuh"
 #include "kernels/cuda/products/stream_tiles_product.h"
 

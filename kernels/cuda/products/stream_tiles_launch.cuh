@@ -1,4 +1,4 @@
-// What the launchers of stream_tiles.cuh share, for each kind of weight.
+// Code shared by the launchers of stream_tiles.cuh, for each kind of weight.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace beamline::cuda {
 
-// How many clusters of `split` blocks the device holds at once.
+// The number of clusters of `split` blocks that the device holds at once.
 template <typename Kernel>
 int64_t NumStreamClusters(Device& device, Kernel* kernel, int split, cudaLaunchConfig_t config) {
   if (split == 1) return device.num_multiprocessors();
@@ -47,7 +47,8 @@ void LaunchStream(Device& device, void (*kernel)(Params...), int64_t tiles, int 
   device.Check(cudaLaunchKernelEx(&config, kernel, args...), kWhat);
 }
 
-// Launches the kernel of `params` and a weight of `out_features`. `args`: the weight's part is set.
+// Launches the kernel for `params` and a weight of `out_features`. REQUIRES: the weight's members
+// of `args` are set.
 template <typename Weight, typename Params>
 void MultiplyStream(Device& device, const Params& params, int64_t out_features,
                     StreamOperands<typename Weight::Activation> args, StreamSplit wanted) {

@@ -8,16 +8,16 @@
 
 namespace beamline::cuda {
 
-// The whole operator in one kernel. REQUIRES: PickProduct chose kStreamTiles (and the norm is
-// computed), or the device has_wgmma(), there is no softcap, and FitsStreamTiles says so for
+// Computes the whole operator in one kernel. REQUIRES: PickProduct chose kStreamTiles (and the norm
+// is computed), or the device has_wgmma(), there is no softcap, and FitsStreamTiles is true for
 // kStreamStepOf16Bits.
 void StreamTilesProduct(Device& device, const MatMulParams& params, const CudaWeight& weight,
                         StreamSplit split = StreamSplit::kAsFits);
 void StreamTilesProduct(Device& device, const ProjectHeadsParams& params, const CudaWeight& weight,
                         StreamSplit split = StreamSplit::kAsFits);
 
-// A weight of one byte a number, e4m3, and what multiplies the sums: [1] of all, [out_features],
-// or [out_features / 128, in_features / 128] rounded up, of blocks of 128 x 128.
+// A weight of e4m3 numbers, one byte each, and the scales of its sums: [1] for all, [out_features],
+// or [out_features / 128, in_features / 128] rounded up, for blocks of 128 x 128.
 struct E4m3Matrix {
   const void* data = nullptr;
   int64_t out_features = 0, in_features = 0;
@@ -25,22 +25,22 @@ struct E4m3Matrix {
   Tensor scales;           // float32
 };
 
-// The same of such a weight, of kStreamStepOfE4m3: params.weight is not read.
+// The same for such a weight, with kStreamStepOfE4m3. params.weight is not read.
 void StreamTilesProduct(Device& device, const MatMulParams& params, const E4m3Matrix& weight,
                         StreamSplit split = StreamSplit::kAsFits);
 
-// A weight of half a byte a number, by groups of 128 input features: (nibble - zero) * scale. Of
-// eight columns' 32 bits, nibble i is column 2 i, and nibble 4 + i column 2 i + 1.
+// A weight of 4-bit numbers, in groups of 128 input features: (nibble - zero) * scale. In the 32
+// bits of eight columns, nibble i is column 2 i, and nibble 4 + i is column 2 i + 1.
 struct Int4Matrix {
   const void* data = nullptr;
   int64_t out_features = 0, in_features = 0;
   int64_t row_stride = 0;  // bytes, a multiple of 16
-  // Of each row's groups a float16, the byte of its zero, and a byte that does not matter.
+  // For each group of each row a float16 scale, a byte with its zero, and an unused byte.
   const void* groups = nullptr;
   int64_t group_stride = 0;  // groups between rows, a multiple of 4
 };
 
-// The same, of kStreamStepOfInt4.
+// The same, with kStreamStepOfInt4.
 void StreamTilesProduct(Device& device, const MatMulParams& params, const Int4Matrix& weight,
                         StreamSplit split = StreamSplit::kAsFits);
 

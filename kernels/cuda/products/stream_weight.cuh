@@ -10,18 +10,18 @@
 
 namespace beamline::cuda {
 
-// Which sums share a scale. kRows: those of an output feature (or of the tensor, by a step of 0).
-// kBlocks: those of kScaleBlock output features and as many input features. kGroups: those of an
-// output feature and kScaleBlock input features.
+// The sums that share a scale. kRows: those of an output feature (or of the tensor, with a step of
+// 0). kBlocks: those of kScaleBlock output features and as many input features. kGroups: those of
+// an output feature and kScaleBlock input features.
 enum class ScaleKind : uint8_t { kNone, kRows, kBlocks, kGroups };
 inline constexpr int kScaleBlock = 128;
 
-// In the type of the activations, as it is.
+// A weight in the type of the activations, multiplied as it is.
 template <typename T>
 struct PlainWeight {
   using Activation = T;
   static constexpr ScaleKind kScale = ScaleKind::kNone;
-  static constexpr int kElements = 8;  // of 16 bytes
+  static constexpr int kElements = 8;  // in 16 bytes
 
   __device__ static void Widen(const uint4& packed, uint32_t /*zero*/,
                                uint32_t (&pairs)[kElements / 2]) {
@@ -29,8 +29,8 @@ struct PlainWeight {
   }
 };
 
-// Two e4m3 numbers, the low half of `bits`, as a pair of T: exact. NaN is none of the numbers that
-// a packed weight has.
+// Two e4m3 numbers, the low or the `high` half of `bits`, as a pair of T: exact. A packed weight
+// has no NaN.
 template <typename T>
 __device__ uint32_t WidenE4m3(uint32_t bits, bool high);
 template <>
@@ -41,8 +41,8 @@ __device__ inline uint32_t WidenE4m3<__half>(uint32_t bits, bool high) {
       : "r"(high ? bits >> 16 : bits));
   return pair;
 }
-// The exponent lands in bfloat16's as it is, 120 too low: so do numbers below the smallest normal
-// one, and a product sets both right.
+// The exponent's bits are copied to bfloat16's exponent, which is then 120 too low. That is also
+// true of subnormal numbers. One multiplication corrects both.
 template <>
 __device__ inline uint32_t WidenE4m3<__nv_bfloat16>(uint32_t bits, bool high) {
   const uint32_t spread = __byte_perm(bits, 0, high ? 0x3424 : 0x1404);
@@ -69,21 +69,21 @@ struct E4m3Weight {
   }
 };
 
-// A group's scale and the nibble that is its zero, as they lie in memory.
+// A group's scale and the nibble that is its zero, as stored.
 struct alignas(4) GroupScale {
   __half scale;
   uint8_t zero, padding;
 };
 
-// Nibbles in the order that Int4Matrix has.
+// Nibbles in the order of Int4Matrix.
 template <typename T>
 struct Int4Weight {
   using Activation = T;
   static constexpr ScaleKind kScale = ScaleKind::kGroups;
   static constexpr int kElements = 32;
 
-  // Two copies of the number that has a nibble of 0 in its last bits: 1024, and 128, from where on
-  // the type has every whole number up to 15 more.
+  // Two copies of the number with a nibble of 0 in its last bits: 1024 in float16, 128 in bfloat16.
+  // From there on the type has every integer up to 15 more.
   static constexpr uint32_t kBase = std::is_same_v<T, __half> ? 0x64006400 : 0x43004300;
 
   __device__ static void Widen(const uint4& packed, uint32_t zero,

@@ -1,12 +1,12 @@
-// The norm of rows that the warps of a block hold as operands of tensor cores.
+// The norm of rows that the warps of a block hold as operands of the tensor cores.
 #pragma once
 
 #include "kernels/cuda/products/norm_on_load.cuh"
 
 namespace beamline::cuda {
 
-// Of a product's few rows, a lane holds eight consecutive columns of row lane / 4 of each tile of
-// eight; lanes of one row and all warps of a block together hold it all.
+// A lane holds eight consecutive columns of row lane / 4 of each tile of eight rows. The lanes of
+// one row, of all warps of a block, hold the whole row.
 inline constexpr int kTileColumns = 8;
 static_assert(kMostNormedColumns == kNormingWarps * 4 * kTileColumns);
 
@@ -15,8 +15,8 @@ __device__ inline float QuadSum(float x) {
   return x + __shfl_xor_sync(kFullMask, x, 2);
 }
 
-// Sums every row over the warps of a block; within a warp four lanes have parts of a row. Every
-// call needs `parts` of its own.
+// Sums every row over the warps of a block. Within a warp four lanes have parts of a row. Every
+// call needs its own `parts`.
 template <int kRowTiles>
 __device__ void SumRows(float (&parts)[kRowTiles * 8][kNormingWarps], float (&sums)[kRowTiles]) {
   static_assert(kNormingWarps == 16);  // four lanes read four each
@@ -40,9 +40,9 @@ __device__ void Unpack(const uint4& from, float (&to)[kTileColumns]) {
   LoadFloats<kTileColumns>(reinterpret_cast<const T*>(&from), to);
 }
 
-// x = norm(x), which the first block writes to memory. A lane's columns begin at `column`; where
-// that is past the row, x is 0. The mean comes first, then the variance around it. The code is
-// short on purpose: it runs once, and to fetch it takes as long as to run it.
+// x = norm(x), which the first block also writes to by.normed. A lane's columns start at `column`;
+// if that is past the row, x is 0. The mean is computed first, then the variance around it. The
+// code is short on purpose: it runs once, and fetching it takes as long as running it.
 template <int kRowTiles, typename T>
 __device__ void NormTile(const NormOnLoad<T>& by, int column, int num_rows, const uint4& gain,
                          const uint4& bias, uint4 (&x)[kRowTiles]) {

@@ -36,7 +36,7 @@ absl::StatusOr<std::unique_ptr<PackedWeight>> CudaWeight::Pack(std::span<const H
   const int64_t row_bytes = weight->row_stride_ * element_bytes;
   const auto bytes = static_cast<size_t>(weight->padded_rows_ * row_bytes);
   BEAMLINE_ASSIGN_OR_RETURN(weight->data_, device.arena().Allocate(bytes, ArenaUse::kWeights));
-  // What every kernel that reads a weight takes for granted.
+  // Every kernel that reads a weight relies on this.
   BEAMLINE_CHECK(reinterpret_cast<uintptr_t>(weight->data_) % kAccessBytes == 0 &&
                  row_bytes % kAccessBytes == 0);
   device.Check(cudaMemsetAsync(weight->data_, 0, bytes, device.stream()), "PackWeight");
@@ -44,14 +44,15 @@ absl::StatusOr<std::unique_ptr<PackedWeight>> CudaWeight::Pack(std::span<const H
   char* rows = static_cast<char*>(weight->data_);
   for (const HostMatrix& part : parts) {
     const size_t part_bytes = static_cast<size_t>(part.rows * part.cols) * SizeOf(part.dtype);
-    // The raw part gets memory of its own rather than scratch, which would keep its size for good.
+    // The raw part gets its own memory instead of scratch memory, which would keep its size for
+    // good.
     BEAMLINE_ASSIGN_OR_RETURN(void* raw, device.arena().Allocate(part_bytes, ArenaUse::kWorkspace));
     device.CopyToDevice(part.data, raw, part_bytes);
     LayOutPart(device, part, raw, dtype, rows, weight->row_stride_);
     device.arena().Free(raw);
     rows += OutFeatures(part) * row_bytes;
   }
-  // A kernel may read a weight before its turn (stream_product.cu).
+  // A kernel may read a weight before WaitForEarlierKernels (stream_product.cu).
   BEAMLINE_RETURN_IF_ERROR(device.Synchronize());
   return weight;
 }

@@ -1,4 +1,4 @@
-// Brings a checkpoint's matrix into the layout and type of a CudaWeight.
+// Converts a checkpoint's matrix to the layout and type of a CudaWeight.
 #include "base/math.h"
 #include "kernels/cuda/device/scalar.cuh"
 #include "kernels/cuda/products/weight.h"
@@ -9,9 +9,9 @@ namespace {
 constexpr int kTile = 32;
 constexpr int kTileRows = 8;
 
-// to[row][column] = from, transposed or not, through a tile in shared memory so that both sides are
-// accessed along their rows. Grid: (tiles along a stored row, tiles down); block: kTile x
-// kTileRows. Bound by memory (or by the host's transfer that came before).
+// to[row][column] = from, transposed or not, through a tile in shared memory, so that both sides
+// are accessed along their rows. Grid: (tiles along a stored row, tiles down). Block: kTile x
+// kTileRows. Bound by memory (or by the earlier transfer from the host).
 template <typename From, typename To>
 __global__ void LayOutKernel(const From* from, int64_t rows, int64_t cols, bool transposed, To* to,
                              int64_t to_stride) {
@@ -39,7 +39,7 @@ __global__ void LayOutKernel(const From* from, int64_t rows, int64_t cols, bool 
 void LayOutPart(Device& device, const HostMatrix& part, const void* part_on_device, DType dtype,
                 void* rows, int64_t row_stride) {
   if (!device.ok() || part.rows == 0 || part.cols == 0) return;
-  // Tiles down a column go along y, which holds 65,535: enough for 2,097,120 stored rows.
+  // Tiles down a column go along y, which is at most 65,535: enough for 2,097,120 stored rows.
   const dim3 grid(static_cast<unsigned>(CeilDiv(part.cols, kTile)),
                   static_cast<unsigned>(CeilDiv(part.rows, kTile)));
   DispatchFloat(part.dtype, [&]<typename From>() {

@@ -1,7 +1,6 @@
-// Products with GELU on Hopper's tensor cores (sm_90a alone). One block a multiprocessor works
-// through its part of the tiles of y: a warp copies rows and weights ahead, two warpgroups multiply
-// a tile each in turn. What one of them computes on a finished tile passes while the other one has
-// the tensor cores.
+// Products with GELU on Hopper's tensor cores (sm_90a only). One block per multiprocessor computes
+// its part of the tiles of y. One warp copies rows and weights ahead, and two warpgroups multiply a
+// tile each in turn. While one of them finishes a tile, the other one has the tensor cores.
 #include "kernels/cuda/products/wgmma_product.h"
 
 #include <algorithm>
@@ -19,7 +18,7 @@ using wgmma_product::kRows;
 using wgmma_product::Maps;
 using wgmma_product::Shape;
 
-// About as many columns a panel as fill the multiprocessors with a few tiles of rows each.
+// Columns of a panel: about as many as fill the multiprocessors with a few tiles of rows.
 constexpr int kPanelColumns = 3072;
 
 CUtensorMap MapOf(Device& device, const Tensor& matrix, int box_rows) {

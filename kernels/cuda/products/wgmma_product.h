@@ -1,6 +1,6 @@
 // Products of many rows that apply the exact GELU to their output, in float16 and bfloat16 on
-// Hopper (wgmma_product.cu): cuBLASLt has the tanh form alone, and a pass of its own reads and
-// writes the product once more.
+// Hopper (wgmma_product.cu). cuBLASLt only has the tanh form, and a separate pass reads and writes
+// the product once more.
 #pragma once
 
 #include "kernels/cuda/device/device.h"
@@ -16,8 +16,8 @@ struct WgmmaProductParams {
   Tensor y;       // [num_rows, out_features], of x's type; must not alias x
 };
 
-// y = gelu(x weight^T + bias). The bits of a row depend on nothing but the row. REQUIRES: the
-// device has_wgmma(); `tiles` is not kNone; the matrices' rows begin at multiples of 16 bytes, and
+// y = gelu(x weight^T + bias). The bits of a row depend on that row alone. REQUIRES: the device
+// has_wgmma(); `tiles` is not kNone; the matrices' rows start at multiples of 16 bytes, and
 // out_features are whole 16-byte accesses.
 void WgmmaGeluProduct(Device& device, const WgmmaProductParams& params, WgmmaTiles tiles);
 

@@ -1,4 +1,4 @@
-// The device side of wgmma_product.cu: tiles, the warp that copies, the warpgroups that multiply.
+// Device code of wgmma_product.cu: tiles, the copying warp, the multiplying warpgroups.
 #pragma once
 
 #include "kernels/cuda/device/hopper.cuh"
@@ -10,21 +10,22 @@ namespace beamline::cuda::wgmma_product {
 
 inline constexpr int kRows = 128;                // of a tile
 inline constexpr int kDepth = kSwizzledColumns;  // input features of a step
-inline constexpr int kGroups = 2;                // warpgroups that multiply, a tile each in turn
+inline constexpr int kGroups = 2;                // warpgroups that multiply, one tile each in turn
 inline constexpr int kWarpsPerGroup = kWarpgroupSize / kWarpSize;
 inline constexpr int kThreads = (kGroups + 1) * kWarpgroupSize;
 inline constexpr int kCopyRegisters = 24;
 inline constexpr int kMultiplyRegisters = 240;
 
 // kTileColumns: output features of a tile. kClusterBlocks: blocks that compute the same output
-// features of neighbouring rows, and each copy a part of the weight's tile to all of them.
+// features of neighbouring rows. Each of them copies a part of the weight's tile to all of them.
 template <int kTileColumns, int kNumStages, int kClusterBlocks>
 struct Shape {
   static constexpr int kColumns = kTileColumns;
   static constexpr int kStages = kNumStages;
   static constexpr int kCluster = kClusterBlocks;
-  static constexpr int kParts = kColumns / kSwizzledColumns;  // of a tile's rows, on their way out
-  static constexpr int kBuffers = 2;                          // for such parts, of each warpgroup
+  static constexpr int kParts =
+      kColumns / kSwizzledColumns;    // of a tile's rows, in which they are stored
+  static constexpr int kBuffers = 2;  // for such parts, per warpgroup
 };
 
 template <typename T, typename S>
@@ -36,8 +37,8 @@ struct Shared {
   SharedBarrier full[S::kStages], empty[S::kStages];
 };
 
-// x [num_rows, depth]; weight [columns, depth], a box of a block's part of a tile; y [num_rows,
-// columns], a box of a part.
+// x [num_rows, depth]; weight [columns, depth], whose box is a block's part of a tile; y [num_rows,
+// columns], whose box is a part.
 struct Maps {
   CUtensorMap x, weight, y;
 };
@@ -47,7 +48,7 @@ struct Args {
   const T* bias;  // [columns] or null
   int columns;
   int steps;  // of kDepth input features
-  // The tiles in the order in which clusters take them: panels of `panel` tiles along a row, each
+  // The tiles, in the order in which clusters take them: panels of `panel` tiles along a row, each
   // from the first rows to the last. Neighbours in this order share rows or weights in L2.
   int row_tiles;  // of a cluster's rows each
   int column_tiles;
@@ -68,14 +69,14 @@ __device__ Tile TileAt(const Args<T>& args, int place, int rank) {
           (panel * args.panel + rest - row * width) * S::kColumns};
 }
 
-// What one thread of the copying warp does.
+// The work of one thread of the copying warp.
 template <typename T, typename S>
 __device__ void CopyTiles(Shared<T, S>& shared, const Maps& maps, const Args<T>& args, int rank) {
   constexpr int kBytes = (kRows + S::kColumns) * kDepth * static_cast<int>(sizeof(T));
   constexpr int kOwnColumns = S::kColumns / S::kCluster;
   const int size = args.row_tiles * args.column_tiles;
   const int clusters = static_cast<int>(gridDim.x) / S::kCluster;
-  Ring<S::kStages> stage = {0, 1};  // nothing to wait for in the first round
+  Ring<S::kStages> stage = {0, 1};  // the first round waits for nothing
   for (int place = static_cast<int>(blockIdx.x) / S::kCluster; place < size; place += clusters) {
     const Tile tile = TileAt<T, S>(args, place, rank);
     for (int step = 0; step < args.steps; ++step) {
@@ -95,8 +96,8 @@ __device__ void CopyTiles(Shared<T, S>& shared, const Maps& maps, const Args<T>&
   }
 }
 
-// A warpgroup that multiplies: every second tile of the block. While it finishes a tile, the other
-// one keeps the tensor cores busy.
+// A multiplying warpgroup, which computes every second tile of the block. While it finishes a tile,
+// the other one keeps the tensor cores busy.
 template <typename T, typename S, Activation kActivation>
 struct Multiplier {
   static constexpr int kHalves = 2;  // of a tile's rows, 64 each
@@ -109,7 +110,7 @@ struct Multiplier {
   const int rank;
   const int group, warp, lane;
   Ring<S::kStages> stage;
-  int next_buffer = 0;  // where the next part goes, of this tile or the next one
+  int next_buffer = 0;  // of the next part, of this tile or the next one
 
   __device__ void Run() {
     if (group == 0) ArriveSome(TurnOf(0), kGroups * kWarpgroupSize);
@@ -121,7 +122,7 @@ struct Multiplier {
       const Tile tile = TileAt<T, S>(args, place, rank);
       LoadBias(tile);
       SkipTo(turn);
-      // Their registers are free for other numbers from a tile's end to the next one's beginning.
+      // Declared here, so that their registers are free for other numbers between two tiles.
       Sums sums = {};
       SyncSome(TurnOf(group), kGroups * kWarpgroupSize);
       Multiply(sums);
@@ -135,20 +136,20 @@ struct Multiplier {
     if (IsStorer()) WaitForStores();
   }
 
-  // The numbered barrier of a group's turn to multiply; 0 is the block's own barrier.
+  // The numbered barrier of a group's turn to multiply. 0 is the block's own barrier.
   __device__ static int TurnOf(int group) { return 1 + group; }
-  // The barrier of the threads of this group.
+  // The barrier of this group's threads.
   __device__ void SyncGroup() const { SyncSome(1 + kGroups + group, kWarpgroupSize); }
   __device__ bool IsStorer() const { return warp == 0 && lane == 0; }
 
-  // To the stage at which the block's tile number `turn` begins.
+  // Moves on to the stage at which the block's tile number `turn` starts.
   __device__ void SkipTo(int turn) {
     const unsigned steps = static_cast<unsigned>(turn) * static_cast<unsigned>(args.steps);
     stage.at = static_cast<int>(steps % S::kStages);
     stage.parity = steps / S::kStages & 1;
   }
 
-  // A stage is free once the warpgroups of all blocks are done with what they got of it.
+  // A stage is free when the warpgroups of all blocks are done with their part of it.
   __device__ void Release(int at) const {
     if constexpr (S::kCluster == 1) {
       if (lane == 0) Arrive(shared.empty[at]);
@@ -157,7 +158,7 @@ struct Multiplier {
     }
   }
 
-  // Returns with the last step's products under way.
+  // Returns with the last step's products in flight.
   __device__ void Multiply(Sums& sums) {
     constexpr int kHalfBytes = kHalfRows * kDepth * static_cast<int>(sizeof(T));
     constexpr int kPartBytes = 16 * static_cast<int>(sizeof(T));
@@ -189,7 +190,8 @@ struct Multiplier {
     KeepInOrder(sums[1]);
   }
 
-  // Read after the next SyncGroup. The last one was after the last tile's bias had been read.
+  // The bias is read after the next SyncGroup. The previous SyncGroup came after the previous
+  // tile's bias had been read.
   __device__ void LoadBias(const Tile& tile) {
 #pragma unroll
     for (int i = warp * kWarpSize + lane; i < S::kColumns; i += kWarpgroupSize) {
@@ -202,8 +204,9 @@ struct Multiplier {
   __device__ void Finish(const Tile& tile, const Sums& sums) {
 #pragma unroll
     for (int part = 0; part < S::kParts; ++part) {
-      // All but the last kBuffers - 1 stores have read theirs, which is the next in turn alone if
-      // the turns go on from tile to tile: a tile may have an odd number of parts.
+      // Waits until all but the last kBuffers - 1 stores have read their buffers. That frees the
+      // next buffer only if the turns go on from tile to tile, because a tile may have an odd
+      // number of parts.
       if (IsStorer()) WaitForStoresToRead<S::kBuffers - 1>();
       SyncGroup();
       T* const buffer = shared.y[group][next_buffer];
@@ -230,7 +233,7 @@ struct Multiplier {
       }
     }
     if constexpr (kActivation != Activation::kNone) ActivateAll(kActivation, values);
-    // Two times two matrices of 8 x 8 at a time: rows 0 to 7 and 8 to 15 of 16 columns.
+    // Stores two times two matrices of 8 x 8 at a time: rows 0 to 7 and 8 to 15 of 16 columns.
     const SwizzledTile<T, kSwizzledColumns> tile = {buffer};
     const int row = half * kHalfRows + warp * 16 + lane % 16;
 #pragma unroll
@@ -244,7 +247,8 @@ struct Multiplier {
   }
 };
 
-// Grid: a cluster for every kCluster multiprocessors, or for every tile. Bound by the tensor cores.
+// Grid: one cluster for every kCluster multiprocessors, or for every tile. Bound by the tensor
+// cores.
 template <typename T, typename S, Activation kActivation>
 __global__ void __cluster_dims__(S::kCluster, 1, 1) __launch_bounds__(kThreads, 1)
     ProductKernel(const __grid_constant__ Maps maps, const __grid_constant__ Args<T> args) {
@@ -268,7 +272,7 @@ __global__ void __cluster_dims__(S::kCluster, 1, 1) __launch_bounds__(kThreads, 
   }
   WaitForEarlierKernels();
   const int rank = S::kCluster == 1 ? 0 : RankInCluster();
-  // Equal in all lanes, and by the shuffle the compiler knows it.
+  // Equal in all lanes. The shuffle tells the compiler so.
   const int warp = __shfl_sync(kFullMask, static_cast<int>(threadIdx.x) / kWarpSize, 0);
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int group = warp / kWarpsPerGroup;
@@ -284,7 +288,7 @@ __global__ void __cluster_dims__(S::kCluster, 1, 1) __launch_bounds__(kThreads, 
       __syncwarp();
     }
   }
-  // A block stays until no other of its cluster can arrive at its barriers.
+  // A block stays until no other block of its cluster can arrive at its barriers.
   if constexpr (S::kCluster > 1) {
     ClusterArrive();
     ClusterWait();
