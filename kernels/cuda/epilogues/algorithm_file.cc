@@ -18,10 +18,10 @@ namespace beamline::cuda {
 namespace {
 
 constexpr std::string_view kFirstLine = "beamline cuBLASLt algorithms 2";
-// Of a file whose choices nothing has checked for wrong sums: they are measured again.
+// The first line of a file whose choices were not checked for wrong sums. They are measured again.
 constexpr std::string_view kEarlierFirstLine = "beamline cuBLASLt algorithms 1";
 
-// FNV-1a: finds damage, not forgery.
+// FNV-1a: detects damage, not forgery.
 uint64_t Checksum(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
@@ -82,7 +82,7 @@ absl::Status AlgorithmFile::Read(const std::string& text) {
   std::map<AlgorithmKey, AlgorithmBits> ours;
   std::vector<std::string> others;
   for (size_t i = 1; i < lines.size(); ++i) {
-    if (lines[i].empty() && i + 1 == lines.size()) break;  // after the last line's end
+    if (lines[i].empty() && i + 1 == lines.size()) break;  // after the last newline
     const std::vector<std::string_view> parts = Split(lines[i], '\t');
     AlgorithmKey key;
     AlgorithmBits bits;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kNumWarps = 8;
 constexpr int kThreads = kNumWarps * kWarpSize;
-constexpr int kRowsAtOnce = 4;  // loads under way in a thread
+constexpr int kRowsAtOnce = 4;  // loads in flight in a thread
 constexpr int64_t kLeastRows = 64;
 constexpr int kBlocksPerMultiprocessor = 8;
 
@@ -31,7 +31,7 @@ __device__ inline float GeluSlope(float x) {
   return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * kRoot * (1.0f + 3.0f * kCube * x * x);
 }
 
-// What kSize columns of a row are computed from. All of it is loaded before the first use.
+// The inputs of kSize columns of a row. All of them are loaded before the first use.
 template <typename T, int kSize>
 struct RowInputs {
   Vec<T, kSize> products, gelu_inputs;
@@ -58,8 +58,8 @@ struct RowInputs {
   }
 };
 
-// Grid: (pieces of kWarpSize * kSize columns, pieces of rows_per_block rows); a warp walks every
-// kNumWarps-th row. Bound by memory: d read and written once, aux read once.
+// Grid: (pieces of kWarpSize * kSize columns, pieces of rows_per_block rows). A warp computes every
+// kNumWarps-th row. Bound by memory: d is read and written once, aux is read once.
 template <typename T, int kSize>
 __global__ void __launch_bounds__(kThreads) BackwardKernel(BackwardArgs<T> args) {
   __shared__ float warp_sums[kNumWarps][kWarpSize * kSize];
@@ -118,7 +118,7 @@ void Launch(Device& device, const LtProduct& p, BackwardArgs<T> args, cudaStream
 
 void BackwardEpilogue(Device& device, const LtProduct& p, cudaStream_t stream) {
   BEAMLINE_CHECK(HasBackwardEpilogue(p));
-  // Either operand has k rows: the other layouts have no such epilogue.
+  // For these two, the operand has k rows; the other layouts have no such epilogue.
   if (p.epilogue == LtEpilogue::kBgradA) return ColumnSums(device, p.a, p.bias, stream);
   if (p.epilogue == LtEpilogue::kBgradB) return ColumnSums(device, p.b, p.bias, stream);
   DispatchFloat(p.d.dtype, [&]<typename T>() {

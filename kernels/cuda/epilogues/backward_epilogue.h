@@ -1,6 +1,6 @@
-// The gradient epilogues as a pass over a finished product or an operand: faster than cuBLASLt's
-// own at some sizes, the only way where cuBLASLt has none, and the reference that cuBLASLt's sums
-// are checked against.
+// The gradient epilogues as a pass over a finished product or an operand. The pass is faster than
+// cuBLASLt's own epilogues at some sizes, and the only way if cuBLASLt has none. It is also the
+// reference that cuBLASLt's sums are checked against.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,9 +10,8 @@
 
 namespace beamline::cuda {
 
-// product.d holds alpha * a b + c and becomes what the epilogue (kDRelu, kDGelu or one that writes
-// sums) makes of it. Sums go to product.bias. Takes scratch memory.
-// REQUIRES: HasBackwardEpilogue(product).
+// Applies the epilogue (kDRelu, kDGelu or one that writes sums) to product.d, which holds alpha * a
+// b + c. Sums go to product.bias. Takes scratch memory. REQUIRES: HasBackwardEpilogue(product).
 void BackwardEpilogue(Device& device, const LtProduct& product, cudaStream_t stream);
 
 }  // namespace beamline::cuda

@@ -7,7 +7,7 @@ namespace beamline::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kRowsAtOnce = 4;  // loads under way in a thread
+constexpr int kRowsAtOnce = 4;  // loads in flight in a thread
 constexpr int64_t kLeastRowsPerThread = 2 * kRowsAtOnce;
 constexpr int kBlocksPerMultiprocessor = 8;
 
@@ -20,9 +20,9 @@ struct ColumnSumsArgs {
   int lanes;  // threads side by side in a row, a power of two
 };
 
-// Grid: (pieces of lanes * kSize columns, pieces of rows_per_block rows). A block is a grid of
-// kThreads / lanes groups, each walking rows of its own, so that narrow matrices keep every thread
-// busy and wide ones are read in whole lines. Bound by memory: x is read once.
+// Grid: (pieces of lanes * kSize columns, pieces of rows_per_block rows). A block has kThreads /
+// lanes groups, each with its own rows, so that narrow matrices keep every thread busy and wide
+// ones are read in whole lines. Bound by memory: x is read once.
 template <typename T, typename Sum, int kSize>
 __global__ void __launch_bounds__(kThreads) ColumnSumsKernel(ColumnSumsArgs<T, Sum> args) {
   __shared__ float thread_sums[kThreads][kSize];

@@ -1,5 +1,5 @@
-// Sums over the rows of a matrix, as the gradient of a bias needs them. Accumulated in float32 in
-// an order that the shapes and the GPU fix: the same bits at every run.
+// Sums over the rows of a matrix, as the gradient of a bias needs them. Accumulated in float32, in
+// an order that depends only on the shapes and the GPU: the same bits in every run.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,8 +11,8 @@
 
 namespace beamline::cuda {
 
-// sums[j] = the sum of x's column j. x: [rows, columns] with any distance between rows; sums:
-// [columns]; each float32, float16 or bfloat16. Takes scratch memory.
+// sums[j] = the sum of x's column j. x: [rows, columns] with any row stride; sums: [columns]; each
+// float32, float16 or bfloat16. Takes scratch memory.
 void ColumnSums(Device& device, const Tensor& x, const Tensor& sums, cudaStream_t stream);
 
 // The second step of such sums: sums[j] = the sum of column j of partials [num_partials, columns].

@@ -16,7 +16,7 @@ struct CompareArgs {
   int* differs;
 };
 
-// Grid: kBlocks, striding over the data. Bound by memory: both are read once.
+// Grid: kBlocks blocks, striding over the data. Bound by memory: both inputs are read once.
 template <typename T>
 __global__ void CompareKernel(CompareArgs<T> args) {
   bool close = true;
@@ -25,7 +25,7 @@ __global__ void CompareKernel(CompareArgs<T> args) {
     const int64_t row = i / args.columns, column = i % args.columns;
     const float x = ToFloat(args.x[row * args.x_stride + column]);
     const float reference = ToFloat(args.reference[row * args.reference_stride + column]);
-    // False for a NaN, and where both are infinite.
+    // Also false for a NaN, and if both are infinite.
     close &=
         fabsf(x - reference) < args.closeness.absolute + args.closeness.relative * fabsf(reference);
   }

@@ -6,14 +6,14 @@
 
 namespace beamline::cuda {
 
-// x is close to r where |x - r| < absolute + relative * |r|; a NaN is close to nothing.
+// x is close to r if |x - r| < absolute + relative * |r|. A NaN is never close.
 struct Closeness {
   float absolute, relative;
 };
 
-// Sets *differs, an int on the device, to 1 where an element of x [rows, columns] is not close to
-// `reference`'s, which has the same shape and type. Leaves it alone otherwise. A fault is the
-// device's. REQUIRES: absolute > 0.
+// Sets *differs, an int on the device, to 1 if an element of x [rows, columns] is not close to that
+// of `reference`, which has the same shape and type. Otherwise *differs is unchanged. A fault
+// becomes the device's. REQUIRES: absolute > 0.
 void Compare(Device& device, const Tensor& x, const Tensor& reference, Closeness closeness,
              int* differs);
 

@@ -1,5 +1,5 @@
-// The library's front door (README.md): fused matrix products and softmax for C++ programs of their
-// own.
+// The library's public header (README.md): fused matrix products and softmax for other C++
+// programs.
 //
 //   auto device = cuda::Device::Create(0, {});                    // one GPU, its memory and stream
 //   auto products = cuda::LtMatMul::Create(**device, "algorithms");
@@ -9,7 +9,7 @@
 //   absl::Status status = (*device)->Synchronize();
 //
 // Work is asynchronous, in the order of the calls, on Device::stream(). The other headers of this
-// folder are the library's own.
+// folder are internal.
 #pragma once
 
 #include "kernels/cuda/device/device.h"

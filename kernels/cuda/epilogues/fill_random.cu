@@ -23,12 +23,12 @@ __device__ inline void FromBits(uint32_t bits, T& value) {
   value = FromFloat<T>(static_cast<float>(bits) * 0x1p-31f - 1.0f);
 }
 
-// Grid: kBlocks, striding over the data. Bound by memory.
+// Grid: kBlocks blocks, striding over the data. Bound by memory.
 template <typename T>
 __global__ void FillRandomKernel(FillRandomArgs<T> args) {
   for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < args.count;
        i += int64_t{kThreads} * kBlocks) {
-    // The finaliser of MurmurHash3: every bit of the index reaches every bit of the number.
+    // The finaliser of MurmurHash3: every bit of the index affects every bit of the number.
     uint32_t bits = static_cast<uint32_t>(i) + args.seed * 0x632BE5ABu + 0x9E3779B9u;
     bits = (bits ^ (bits >> 16)) * 0x85EBCA6Bu;
     bits = (bits ^ (bits >> 13)) * 0xC2B2AE35u;

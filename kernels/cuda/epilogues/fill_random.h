@@ -9,11 +9,11 @@
 
 namespace beamline::cuda {
 
-// Numbers in [-1, 1), the same ones at every call.
+// Fills with numbers in [-1, 1), the same ones in every call.
 void FillRandom(Device& device, void* data, DType dtype, size_t count);
 
-// The rows of a matrix, and nothing between them; other numbers for another seed. Types
-// of 8 bits: any bits.
+// Fills the rows of a matrix, and nothing between them. Another seed gives other numbers. Types of
+// 8 bits get any bits.
 void FillRandom(Device& device, const Tensor& matrix, uint32_t seed);
 
 }  // namespace beamline::cuda

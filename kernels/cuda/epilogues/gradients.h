@@ -5,7 +5,7 @@
 
 namespace beamline::cuda {
 
-// Lives as long as the program. Without state: any number of threads and devices may use it.
+// Lives as long as the program. It has no state: any number of threads and devices may use it.
 const LtGradients& Gradients();
 
 }  // namespace beamline::cuda

@@ -97,7 +97,7 @@ cublasStatus_t LtCall::Launch(cublasLtHandle_t handle, const LtProduct& p,
                               const AlgorithmBits* algorithm, void* workspace,
                               cudaStream_t stream) {
   const float beta = p.c.empty() ? 0.0f : 1.0f;
-  // Not read when beta is 0. An 8-bit d cannot stand in for it.
+  // Not read if beta is 0. An 8-bit d cannot be passed instead.
   const void* add = !p.c.empty() ? p.c.data : p.d.dtype == DType::kFloat8E4M3 ? nullptr : p.d.data;
   return cublasLtMatmul(handle, &operation, &p.alpha, p.b.data, &a, p.a.data, &b, &beta, add, &c,
                         p.d.data, &d, AsAlgorithm(algorithm), workspace, kLtWorkspaceBytes, stream);

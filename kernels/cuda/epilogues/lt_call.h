@@ -1,4 +1,4 @@
-// An LtProduct in cuBLASLt's own terms.
+// An LtProduct in cuBLASLt's terms.
 #pragma once
 
 #include <cublasLt.h>
@@ -11,18 +11,18 @@
 
 namespace beamline::cuda {
 
-// Of every call: the most that a candidate may need, and what a lane (lt_matmul.h) has.
+// Workspace of every call: the limit of candidates, and the size of a lane's (lt_matmul.h).
 inline constexpr size_t kLtWorkspaceBytes = size_t{64} << 20;
 
-// cuBLASLt is column-major, so a row-major matrix is read as its own transpose and the product as
-// d^T = b^T a^T: cuBLASLt's A is our b and its B is our a.
+// cuBLASLt is column-major. So a row-major matrix is read as its transpose and the product as d^T =
+// b^T a^T: cuBLASLt's A is our b and its B is our a.
 struct LtCall {
   explicit LtCall(const LtProduct& product);
 
-  // Null: cuBLASLt picks an algorithm by itself. `product` is the constructor's.
+  // `algorithm` null: cuBLASLt picks one itself. `product` is the constructor's.
   cublasStatus_t Launch(cublasLtHandle_t handle, const LtProduct& product,
                         const AlgorithmBits* algorithm, void* workspace, cudaStream_t stream);
-  // Whether this version of cuBLASLt can run it with `algorithm` on this GPU.
+  // Whether this version of cuBLASLt can run the product with `algorithm` on this GPU.
   bool Accepts(cublasLtHandle_t handle, const AlgorithmBits& algorithm);
 
   cublasLtMatmulDescOpaque_t operation;

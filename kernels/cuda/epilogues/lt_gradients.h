@@ -1,5 +1,5 @@
-// What products whose epilogue is a gradient's need besides cuBLASLt. Programs that train give it
-// to LtMatMul (gradients.h); a server's module does not carry it.
+// What products with a gradient epilogue need besides cuBLASLt. Training programs pass it to
+// LtMatMul (gradients.h). The server's module does not include it.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,7 +14,7 @@ namespace beamline::cuda {
 
 class LtGradients {
  public:
-  // As LtTrial.
+  // See LtTrial.
   class Trial {
    public:
     virtual ~Trial() = default;
@@ -25,9 +25,9 @@ class LtGradients {
   };
 
   virtual ~LtGradients() = default;
-  // As BackwardEpilogue.
+  // See BackwardEpilogue.
   virtual void Finish(Device& device, const LtProduct& product, cudaStream_t stream) const = 0;
-  // As LtTrial::Create.
+  // See LtTrial::Create.
   virtual absl::StatusOr<std::unique_ptr<Trial>> MakeTrial(Device& device,
                                                            const LtProduct& like) const = 0;
 };

@@ -23,7 +23,7 @@ constexpr size_t kNumFinalists = 3;
 constexpr int kNumFinalRounds = 5;
 constexpr int kPoison = 0xff;  // NaN in every type
 constexpr AlgorithmBits kSplit = {};
-constexpr int64_t kReferenceRows = 256;  // a bucket of their own
+constexpr int64_t kReferenceRows = 256;  // the full size of a bucket
 constexpr std::array<int64_t, 4> kFewerRows = {1, 64, 7, 24};
 
 LtProduct WithoutEpilogue(LtProduct product) {
@@ -72,7 +72,7 @@ LtMatMul::~LtMatMul() {
   if (handle_ != nullptr) cublasLtDestroy(handle_);
 }
 
-// A file that cannot be used costs time and nothing else, so that a line on stderr is enough.
+// A file that cannot be used only costs time, so a line on stderr is enough.
 void LtMatMul::Report(const absl::Status& status) {
   if (status.ok()) return;
   fmt::print(stderr, "cuBLASLt algorithms: {}\n", std::string(status.message()));
@@ -149,7 +149,7 @@ std::optional<AlgorithmBits> LtMatMul::MeasureRows(const LtProduct& product) {
     return Launch(part, call, &algorithm, lanes_[0]) == CUBLAS_STATUS_SUCCESS;
   };
   if (!launch(*reference, (*rows)->expected())) return std::nullopt;
-  // Of the bucket's row counts the largest and, where there are several, one that is not full.
+  // The bucket's largest row count and, if it has several, one that does not fill it.
   const std::array<int64_t, 2> sizes = {num_rows, num_rows > 16 ? num_rows - 1 : num_rows};
   const LtProduct full = (*rows)->Part(0, num_rows);
   std::vector<AlgorithmBits> candidates = Candidates(handle_, full);
@@ -210,7 +210,8 @@ const AlgorithmBits* LtMatMul::Choose(const LtProduct& product) {
     fastest = Measure(on_scratch, Candidates(handle_, on_scratch));
   }
   if (!device_.ok()) return nullptr;
-  // An algorithm that has not been checked is not run, and is not remembered as the fastest either.
+  // An algorithm that has not been checked is not run. The split form runs instead, and is not
+  // saved as the fastest.
   if (!fastest.has_value()) return sums ? &chosen_.emplace(key, kSplit).first->second : nullptr;
   ++num_measured_;
   Report(file_.Add(key, *fastest));
@@ -238,7 +239,7 @@ absl::Status LtMatMul::RunOn(const Lane& lane, const LtProduct& product) {
   // cuBLASLt's own pick would be unchecked.
   if (refused && WritesBias(product.epilogue)) return RunSplit(lane, product);
   // An algorithm that was measured at a bucket's full size may refuse a smaller one. cuBLASLt then
-  // picks by itself.
+  // picks one itself.
   if (refused && algorithm != nullptr && !product.batch_invariant) {
     status = Launch(product, call, nullptr, lane);
   }
@@ -285,11 +286,11 @@ absl::Status LtMatMul::RunGroup(std::span<const LtProduct> products) {
     }
   }
   BEAMLINE_RETURN_IF_ERROR(MakeLanes());
-  // Measuring needs the GPU for itself, so that it comes before any lane starts.
+  // Measuring needs the GPU to itself, so it comes before any lane starts.
   for (const LtProduct& product : products) Choose(product);
   if (!device_.ok()) return device_.status();
 
-  // The longest first, each to the lane with the least work so far.
+  // The longest first, each on the lane with the least work so far.
   const auto work = [&](size_t i) {
     const LtProduct& p = products[i];
     return static_cast<double>(p.m() * p.n()) * static_cast<double>(p.k() * p.batch());

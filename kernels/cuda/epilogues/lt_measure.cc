@@ -15,8 +15,8 @@
 namespace beamline::cuda {
 namespace {
 
-// Ragged batches meet new buckets while requests wait for them, so that these try fewer candidates
-// where products take long. Other shapes are met once, and few rows in every step.
+// Ragged batches reach new buckets while requests wait for them. So these try fewer candidates if
+// products take long. Other shapes occur once, and few rows occur in every step.
 constexpr int kNumBucketCandidates = 8;
 constexpr int kNumCandidates = 16;
 constexpr int64_t kFewRows = 256;
@@ -34,9 +34,8 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-// Memory that is read before each run that is timed. That the GPU is busy with it also lets the
-// host be done with the run's launch before the run begins: a short product would otherwise be
-// timed by how long its launch takes.
+// Memory that is read before each timed run. While the GPU is busy with it, the host completes the
+// run's launch. Otherwise a short product would be timed by the length of its launch.
 class OtherMemory {
  public:
   explicit OtherMemory(Device& device)
@@ -65,7 +64,7 @@ class Preference {
       Set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
           static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE));
     } else if (d != DType::kFloat32) {
-      // Parts of a sum over k are not rounded to d's 16 bits before they are added.
+      // Partial sums over k are not rounded to d's 16 bits before they are added.
       Set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
           static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     }
@@ -108,7 +107,7 @@ std::vector<AlgorithmBits> Candidates(cublasLtContext* handle, const LtProduct& 
 }
 
 LtProduct OnScratch(Device& device, LtProduct p) {
-  // As far from an aligned address as the original: the distance is part of the key.
+  // As far from an aligned address as the original, because the distance is part of the key.
   const auto take = [&](const Tensor& like) -> void* {
     const size_t offset = reinterpret_cast<uintptr_t>(like.data) % Arena::kAlignment;
     const auto size = static_cast<size_t>(like.num_rows() * like.row_stride) * SizeOf(like.dtype);
@@ -116,7 +115,7 @@ LtProduct OnScratch(Device& device, LtProduct p) {
     return memory == nullptr ? nullptr : memory + offset;
   };
   if (p.bucket_rows) {
-    // Operands of the bucket's size, which the caller's may not reach. Random data, because the GPU
+    // Operands of the bucket's size, which the caller's may not have. Random data, because the GPU
     // runs faster on zeros.
     const int64_t rows = BucketRows(p.m());
     p.a.dims[p.a.rank - 2] = p.d.dims[0] = rows;
@@ -136,8 +135,8 @@ LtProduct OnScratch(Device& device, LtProduct p) {
 }
 
 // Each round runs every contender once, because the GPU's clock drifts by more than contenders
-// differ. The first round is not counted: it loads their kernels. They are ranked by their mean,
-// because at the GPU's power limit the least time is luck.
+// differ. The first round is not counted, because it loads their kernels. Contenders are ranked by
+// their mean, because at the GPU's power limit the least time is luck.
 void Rank(Device& device, int num_rounds, const std::function<bool(const AlgorithmBits&)>& launch,
           std::vector<AlgorithmBits>& contenders) {
   const Event begin, end;

@@ -10,23 +10,23 @@
 #include "kernels/cuda/epilogues/algorithm_file.h"
 #include "kernels/cuda/epilogues/lt_product.h"
 
-// As cublasLt.h declares it, which users of this header need not have.
+// As declared by cublasLt.h, which users of this header need not have.
 struct cublasLtContext;
 
 namespace beamline::cuda {
 
-// What cuBLASLt offers for a product, its own favourite first; empty when it has none. Of a
-// batch_invariant one, what does not cut a sum over k into parts.
+// cuBLASLt's candidates for a product, its own favourite first; empty if it has none. For a
+// batch_invariant product, only those that do not split a sum over k into parts.
 std::vector<AlgorithmBits> Candidates(cublasLtContext* handle, const LtProduct& product);
 
-// A product of an equal key that may run many times: with operands of its bucket's full size, and a
-// d of its own where it would add to d. Takes scratch memory; a fault is the device's.
+// A product of an equal key that may run many times: its operands have the full size of its bucket,
+// and it has its own d if it would add to d. Takes scratch memory. A fault becomes the device's.
 LtProduct OnScratch(Device& device, LtProduct product);
 
-// Orders the contenders by their mean time over `num_rounds`, the fastest first, and leaves out
-// those that `launch`, which returns whether it could, does not run. Where the device's arena has
-// room for it, each run finds an L2 cache without its operands, as a layer's weights are when their
-// turn comes. Synchronises.
+// Orders the contenders by their mean time over `num_rounds`, the fastest first. Leaves out those
+// that `launch` cannot run; it returns whether it could. If the device's arena has room for it,
+// each run finds an L2 cache without its operands, as a layer's weights are not in L2 when the
+// layer starts. Synchronises.
 void Rank(Device& device, int num_rounds, const std::function<bool(const AlgorithmBits&)>& launch,
           std::vector<AlgorithmBits>& contenders);
 

@@ -10,8 +10,8 @@
 namespace beamline::cuda {
 namespace {
 
-constexpr int64_t kMaskRowBytes = 16;    // cuBLASLt wants 128 bits
-constexpr int64_t kGeluRowElements = 8;  // and 8 elements
+constexpr int64_t kMaskRowBytes = 16;    // cuBLASLt requires 128 bits
+constexpr int64_t kGeluRowElements = 8;  // cuBLASLt requires 8 elements
 constexpr int64_t kFp8Multiple = 16;
 constexpr uint64_t kMostAlignment = 16;  // more makes no difference to cuBLASLt
 
@@ -25,7 +25,7 @@ absl::Status Invalid(const char* field, const Tensor& tensor, const std::string&
       fmt::format("{} is {}; expected: {}", field, tensor.DebugString(), expected));
 }
 
-// `rows` x `cols`, with the product's batch in front or without one.
+// `rows` x `cols`, with or without the product's batch in front.
 absl::Status CheckShape(const char* field, const Tensor& tensor, int64_t rows, int64_t cols,
                         int64_t batch) {
   const bool shaped = (tensor.rank == 2 || (tensor.rank == 3 && tensor.dim(0) == batch)) &&

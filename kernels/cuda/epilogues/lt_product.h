@@ -1,5 +1,5 @@
-// A matrix product as cuBLASLt computes it, in row-major terms; what may be asked of one, and the
-// key by which its algorithm is remembered. Pure: no CUDA is needed to build or to test it.
+// A matrix product as cuBLASLt computes it, in row-major terms, its checks, and the key by which
+// its algorithm is remembered. Pure: it builds and is tested without CUDA.
 #pragma once
 
 #include <array>
@@ -11,8 +11,7 @@
 
 namespace beamline::cuda {
 
-// What is done with r = alpha * a b + c before it becomes d. The names are cuBLASLt's. GELU is the
-// tanh form.
+// How r = alpha * a b + c becomes d. The names are cuBLASLt's. GELU is the tanh form.
 enum class LtEpilogue : uint8_t {
   kNone,         // r
   kBias,         // r + bias
@@ -39,22 +38,23 @@ bool WritesBias(LtEpilogue epilogue);  // a gradient
 bool UsesReluMask(LtEpilogue epilogue);
 bool UsesGeluInput(LtEpilogue epilogue);
 
-// d = epilogue(alpha * a b + c), accumulated in float32. Every tensor is memory of the device.
+// d = epilogue(alpha * a b + c), accumulated in float32. Every tensor is in device memory.
 //
-// a and b have one type: float32, float16, bfloat16 or float8_e4m3. d has that type or float32; of
-// float8_e4m3 operands it may be any of the four. A leading dimension [batch] on d makes a strided
-// batch, for epilogues that do not sum; operands without it are shared by all of its products.
+// a and b have one type: float32, float16, bfloat16 or float8_e4m3. d has that type or float32;
+// with float8_e4m3 operands it may have any of the four. A leading dimension [batch] on d makes a
+// strided batch, for epilogues that do not sum. Operands without it are shared by all products of
+// the batch.
 struct LtProduct {
-  Tensor a;  // [m, k]; [k, m] when transpose_a
-  Tensor b;  // [k, n]; [n, k] when transpose_b. float8_e4m3: transpose_b alone, n and k % 16 = 0
+  Tensor a;  // [m, k]; [k, m] if transpose_a
+  Tensor b;  // [k, n]; [n, k] if transpose_b. float8_e4m3: only transpose_b, n and k % 16 = 0
   Tensor c;  // as d, bfloat16 for a float8_e4m3 d; may be d itself; may be empty
   Tensor d;  // [m, n]; must not alias a or b
   bool transpose_a = false;
   bool transpose_b = false;
   float alpha = 1.0f;
   LtEpilogue epilogue = LtEpilogue::kNone;
-  // [n] ([m] for kBgradA), or [batch, n]; d's type, bfloat16 for a float32 or float8_e4m3 d of
-  // float8_e4m3 operands.
+  // [n] ([m] for kBgradA), or [batch, n]. It has d's type, or bfloat16 for a float32 or float8_e4m3
+  // d of float8_e4m3 operands.
   Tensor bias;
   // ReLU's mask: [m, bytes] int8, column j is bit j % 8 of byte j / 8; rows are a multiple of 16
   // bytes apart. GELU's input: [m, n] of d's type; rows are a multiple of 8 elements apart.
@@ -66,12 +66,12 @@ struct LtProduct {
   const float* a_scale = nullptr;
   const float* b_scale = nullptr;
   const float* d_scale = nullptr;
-  // Shares its algorithm with products of up to a quarter more rows, so that a ragged batch's row
-  // count is not measured anew each time. Without batch, transpose_a and aux only. An epilogue that
+  // Shares its algorithm with products of up to a quarter more rows, so that not every row count of
+  // a ragged batch is measured. Only without batch, transpose_a, aux and tf32. An epilogue that
   // writes sums shares nothing: its algorithm is checked at each size.
   bool bucket_rows = false;
-  // A row of d has the same bits whatever the other rows are and however many. With bucket_rows
-  // alone.
+  // A row of d has the same bits for any values and any number of the other rows. Only with
+  // bucket_rows and an epilogue that writes no sums.
   bool batch_invariant = false;
 
   int64_t m() const { return d.dim(-2); }
@@ -86,7 +86,7 @@ absl::Status Validate(const LtProduct& product);
 // Rows that share an algorithm: every count up to 16, then four steps to each doubling.
 int64_t BucketRows(int64_t num_rows);
 
-// What an algorithm is chosen by: numbers whose order KeyOf fixes. Equal keys, equal work.
+// The numbers by which an algorithm is chosen, in KeyOf's order. Equal keys mean equal work.
 struct AlgorithmKey {
   static constexpr size_t kNumFields = 23;
   std::array<int64_t, kNumFields> fields = {};
@@ -94,7 +94,7 @@ struct AlgorithmKey {
 };
 AlgorithmKey KeyOf(const LtProduct& product);
 
-// Whether BackwardEpilogue (backward_epilogue.h) computes this product's epilogue.
+// Whether BackwardEpilogue (backward_epilogue.h) can compute this product's epilogue.
 bool HasBackwardEpilogue(const LtProduct& product);
 
 }  // namespace beamline::cuda

@@ -13,7 +13,7 @@ namespace {
 constexpr int kNaNByte = 0xff;  // a NaN in every floating-point type
 enum Seed : uint32_t { kSeedA = 11, kSeedC };
 
-// Numbers of every type that are this close are equal.
+// Numbers of any type that are this close are equal.
 constexpr Closeness kEqual = {.absolute = 1e-37f, .relative = 0.0f};
 
 Tensor RowsOf(Tensor tensor, int64_t begin, int64_t count) {
@@ -34,14 +34,14 @@ absl::StatusOr<std::unique_ptr<LtRows>> LtRows::Create(Device& device, const LtP
   return rows;
 }
 
-// Needs no wait: what reuses the memory runs behind this in the stream.
+// No wait is needed: later uses of the memory come after this in the stream.
 LtRows::~LtRows() {
   for (void* memory : memory_) device_.arena().Free(memory);
 }
 
 absl::Status LtRows::Place(Tensor& tensor) {
   tensor.dims[tensor.rank - 2] = num_rows_;
-  // As far from an aligned address as the original: the distance is part of the key.
+  // As far from an aligned address as the original, because the distance is part of the key.
   const size_t offset = reinterpret_cast<uintptr_t>(tensor.data) % Arena::kAlignment;
   const auto elements = static_cast<size_t>(num_rows_ * tensor.row_stride);
   const size_t bytes = offset + elements * SizeOf(tensor.dtype);

@@ -1,5 +1,6 @@
-// Whether an algorithm of cuBLASLt computes a row of a product the same, bit by bit, as another one
-// does and in whatever company: those that cut sums over k by how many tiles there are do not.
+// Checks whether an algorithm of cuBLASLt computes a row of a product with the same bits as another
+// algorithm, whatever the other rows are. Algorithms that split sums over k by the number of tiles
+// do not.
 #pragma once
 
 #include <cstdint>
@@ -15,31 +16,32 @@
 
 namespace beamline::cuda {
 
-// Random rows times a product's own b. Outputs of 16 bits hide most of what orders of a sum differ
-// by; of thousands of elements enough show it.
+// Random rows times a product's own b. Outputs of 16 bits hide most differences between orders of a
+// sum. Among thousands of elements enough show them.
 class LtRows {
  public:
-  // `like`: valid, of bucket_rows, with `num_rows` rows here. RESOURCE_EXHAUSTED: the GPU has no
-  // room for that many rows of its operands and twice of d; a fault of the device is returned too.
+  // `like`: valid, with bucket_rows; its rows become `num_rows` here. RESOURCE_EXHAUSTED: the GPU
+  // has no room for that many rows of its operands and twice of d. Faults of the device are
+  // returned too.
   static absl::StatusOr<std::unique_ptr<LtRows>> Create(Device& device, const LtProduct& like,
                                                         int64_t num_rows);
   ~LtRows();
   LtRows(const LtRows&) = delete;
   LtRows& operator=(const LtRows&) = delete;
 
-  // All rows at once, to where the others are compared with.
+  // All rows at once, with the d that the others are compared with.
   const LtProduct& expected() const { return expected_; }
-  // Rows begin to begin + count, of a key equal to that of a product with as many.
+  // Rows begin to begin + count. Its key equals that of a product with `count` rows.
   LtProduct Part(int64_t begin, int64_t count) const;
 
-  // Runs all rows as parts whose sizes go round `sizes`; `launch` returns whether it could. Whether
-  // every row came out as expected() has it. Synchronises.
+  // Runs all rows in parts whose sizes cycle through `sizes`; `launch` returns whether it could.
+  // Returns whether every row equals that of expected(). Synchronises.
   bool Agrees(std::span<const int64_t> sizes, const std::function<bool(const LtProduct&)>& launch);
 
  private:
   LtRows(Device& device, int64_t num_rows) : device_(device), num_rows_(num_rows) {}
   absl::Status Initialize(const LtProduct& like);
-  // Moves a tensor to memory of its own for num_rows_ rows.
+  // Moves a tensor to its own memory, for num_rows_ rows.
   absl::Status Place(Tensor& tensor);
 
   Device& device_;

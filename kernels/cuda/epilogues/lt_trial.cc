@@ -12,22 +12,22 @@ namespace beamline::cuda {
 namespace {
 
 constexpr int kNaNByte = 0xff;         // a NaN in every floating-point type
-constexpr int64_t kNumRowsPast = 256;  // as many as a tile of cuBLASLt's has
+constexpr int64_t kNumRowsPast = 256;  // as many as a tile of cuBLASLt has
 enum Seed : uint32_t { kSeedA = 1, kSeedB, kSeedC, kSeedAux };
 
-// Twice what rounding may do to an element of size 1, because r may be rounded before the epilogue
-// too.
+// Twice the possible rounding error of an element of size 1, because r may be rounded before the
+// epilogue too.
 double RoundingUnit(const LtProduct& p) {
   if (p.tf32) return 0x1p-9;
   if (p.d.dtype == DType::kFloat16) return 0x1p-10;
   if (p.d.dtype == DType::kBFloat16) return 0x1p-7;
-  if (UsesGeluInput(p.epilogue)) return 0x1p-14;  // cuBLASLt's tanh is good to some 1e-5
+  if (UsesGeluInput(p.epilogue)) return 0x1p-14;  // cuBLASLt's tanh is accurate to about 1e-5
   // The accumulators' own error grows like a random walk.
   return std::max(0x1p-18, 0x1p-23 * std::sqrt(static_cast<double>(std::max(p.m(), p.k()))));
 }
 
-// Errors of this many addends of size 1 add up like a random walk. Allowed are three times that,
-// and the rounding of the sum.
+// The errors of num_addends addends of size 1 add up like a random walk. Three times that is
+// allowed, and the rounding of the sum.
 Closeness CloseSums(double unit, int64_t num_addends) {
   return {static_cast<float>(3 * unit * std::sqrt(static_cast<double>(num_addends))),
           static_cast<float>(unit)};
@@ -44,13 +44,13 @@ absl::StatusOr<std::unique_ptr<LtTrial>> LtTrial::Create(Device& device, const L
   return trial;
 }
 
-// Needs no wait: what reuses the memory runs behind the trial in the stream.
+// No wait is needed: later uses of the memory come after the trial in the stream.
 LtTrial::~LtTrial() {
   for (void* memory : memory_) device_.arena().Free(memory);
 }
 
 absl::Status LtTrial::Place(Tensor& tensor) {
-  // As far from an aligned address as the original: the distance is part of the key.
+  // As far from an aligned address as the original, because the distance is part of the key.
   const size_t offset = reinterpret_cast<uintptr_t>(tensor.data) % Arena::kAlignment;
   const auto elements = static_cast<size_t>((tensor.num_rows() + kNumRowsPast) * tensor.row_stride);
   const size_t bytes = offset + elements * SizeOf(tensor.dtype);

@@ -1,5 +1,5 @@
-// Whether an algorithm of cuBLASLt computes what it should: some of its candidates write wrong sums
-// for an epilogue that sums, at some shapes.
+// Checks whether an algorithm of cuBLASLt computes correct sums. For epilogues that write sums,
+// some of its candidates write wrong ones at some shapes.
 #pragma once
 
 #include <memory>
@@ -13,28 +13,27 @@
 
 namespace beamline::cuda {
 
-// A product like another one, on memory of its own: its operands are random, so that an addend that
-// is left out shows whatever the original's operands hold, and NaN stands wherever the product must
-// not read (in its outputs, between the rows and after the last one), so that reading there shows
-// too.
+// A product like another one, in its own memory. Its operands are random, so that a missing addend
+// shows whatever the original's operands hold. NaN fills everything that the product must not read
+// (its outputs, between the rows and after the last one), so that reading there shows too.
 class LtTrial final : public LtGradients::Trial {
  public:
   // `like`: valid, with an epilogue that writes sums. RESOURCE_EXHAUSTED: the GPU has no room for
-  // its operands and twice its outputs; a fault of the device is returned too.
+  // its operands and twice its outputs. Faults of the device are returned too.
   static absl::StatusOr<std::unique_ptr<LtTrial>> Create(Device& device, const LtProduct& like);
   ~LtTrial() override;
   LtTrial(const LtTrial&) = delete;
   LtTrial& operator=(const LtTrial&) = delete;
 
-  // Of a key equal to the original's. Not its alpha, but one that makes d's elements about 1.
+  // Its key equals the original's. Its alpha makes d's elements about 1.
   const LtProduct& product() const override { return product_; }
-  // The same operands with outputs of its own, which the caller computes in a way that it
-  // trusts before the first Agrees().
+  // The same operands with their own outputs. The caller computes these in a way that it trusts
+  // before the first Agrees().
   const LtProduct& reference() const override { return reference_; }
 
-  // Fills product()'s outputs with NaN again, and c where d adds to it.
+  // Fills product()'s outputs with NaN again, and c if d adds to it.
   void Reset() override { Reset(product_); }
-  // Whether product()'s sums and d are reference()'s within the rounding of their types.
+  // Whether product()'s sums and d equal reference()'s within the rounding of their types.
   // Synchronises.
   bool Agrees() override;
 

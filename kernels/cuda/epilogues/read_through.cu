@@ -6,11 +6,11 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kBlocks = 1024;
 
-// Grid: kBlocks, striding over the memory. Bound by memory.
+// Grid: kBlocks blocks, striding over the memory. Bound by memory.
 __global__ void ReadThroughKernel(const uint4* memory, size_t count) {
   for (size_t i = blockIdx.x * size_t{kThreads} + threadIdx.x; i < count;
        i += size_t{kThreads} * kBlocks) {
-    // What is read is wanted by nobody, which the compiler must not see.
+    // The values are not used, which the compiler must not see.
     asm volatile(
         "{ .reg .u32 x, y, z, w;\n ld.global.v4.u32 {x, y, z, w}, [%0]; }" ::"l"(memory + i));
   }

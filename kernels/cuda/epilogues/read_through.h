@@ -1,4 +1,4 @@
-// What empties the GPU's L2 cache of what it holds.
+// Evicts the content of the GPU's L2 cache.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,9 @@
 
 namespace beamline::cuda {
 
-// Reads `bytes` of device memory, whatever they hold, in the device's stream. Reads and not writes:
-// lines that were written would go to memory while the next kernel runs. A fault is the device's.
+// Reads `bytes` of device memory, whatever they hold, in the device's stream. It does not write,
+// because written lines would go to memory while the next kernel runs. A fault becomes the
+// device's.
 void ReadThrough(Device& device, const void* memory, size_t bytes);
 
 }  // namespace beamline::cuda

@@ -1,5 +1,5 @@
-// Softmax: a row waits in the registers of a warp, a block or a cluster of blocks, or in their
-// shared memory; rows that do not fit are read twice.
+// Softmax. A row is held in the registers of a warp, a block or a cluster of blocks, or in their
+// shared memory. Rows that do not fit are read twice.
 
 #include "kernels/cuda/epilogues/row_softmax.h"
 
@@ -20,8 +20,8 @@ namespace {
 constexpr int kStreamingThreads = 1024;
 constexpr int kClusterArchitecture = 90;
 
-// A block a row, read twice: once for the maximum and the sum, which are kept together, and once
-// for the output. Each thread writes what it read, so that y may be x.
+// One block per row, which is read twice: once for the maximum and the sum, which are computed
+// together, and once for the output. Each thread writes what it read, so that y may be x.
 template <typename T, int kSize>
 __global__ void __launch_bounds__(kStreamingThreads) StreamingSoftmaxKernel(SoftmaxArgs<T> args) {
   __shared__ SoftmaxPartial partials[kWarpSize];
@@ -72,7 +72,7 @@ void Launch(Device& device, SoftmaxArgs<T> args) {
   device.CheckLaunch("RowSoftmax");
 }
 
-// How many clusters of a ring kernel run at once: asked for once on each GPU.
+// The number of clusters of a ring kernel that run at once. Queried once per GPU.
 template <typename T, typename S>
 int64_t ClustersAtOnce(Device& device, const cudaLaunchConfig_t& config) {
   constexpr size_t kMostDevices = 64;
@@ -87,14 +87,14 @@ int64_t ClustersAtOnce(Device& device, const cudaLaunchConfig_t& config) {
   return std::max(clusters, 1);
 }
 
-// Whether every row of a matrix begins at a line of memory.
+// Whether every row of a matrix starts at a line of memory.
 template <typename T>
 bool BeginsAtLines(const T* rows, int64_t stride) {
   return reinterpret_cast<uintptr_t>(rows) % kLineBytes == 0 &&
          stride * static_cast<int64_t>(sizeof(T)) % kLineBytes == 0;
 }
 
-// Launches the ring kernel of a shape; false where a row or its stages do not fit.
+// Launches the ring kernel of a shape. False if a row or its stages do not fit.
 template <typename T, typename S>
 bool LaunchRing(Device& device, const SoftmaxArgs<T>& args) {
   const int64_t units =
@@ -144,7 +144,7 @@ void LaunchStreaming(Device& device, const SoftmaxArgs<T>& args, bool vectorizab
   device.CheckLaunch("RowSoftmax");
 }
 
-// Rows of more than 1024 units, with clusters up to 65536. The choices are the fastest of those
+// Rows of more than 1024 units, with clusters up to 65536. The shapes are the fastest of those
 // measured on an H200.
 template <typename T>
 void LaunchWide16(Device& device, const SoftmaxArgs<T>& args, int64_t units, bool clusters) {
@@ -181,11 +181,11 @@ void LaunchWide32(Device& device, const SoftmaxArgs<T>& args, int64_t units, boo
   }
 }
 
-// Launches the kernel with the fewest threads that hold a row, so that more rows are under way at
-// once. False when none holds it.
+// Launches the kernel with the fewest threads that hold a row, so that more rows are in flight at
+// once. False if none holds it.
 template <typename T>
 bool LaunchOnce(Device& device, const SoftmaxArgs<T>& args) {
-  // Rows that begin within a line take units more.
+  // Rows that start within a line take more units.
   const int64_t units = CeilDiv(args.width, kVecSize<T>) +
                         (BeginsAtLines(args.x, args.x_stride) ? 0 : kLineUnits - 1);
   const bool clusters = device.code_architecture() >= kClusterArchitecture;
@@ -223,8 +223,8 @@ void RowSoftmax(Device& device, const RowSoftmaxParams& params) {
   DispatchFloat(x.dtype, [&]<typename T>() {
     const SoftmaxArgs<T> args = {x.as<T>(),    y.as<T>(), x.row_stride,
                                  y.row_stride, num_rows,  x.dim(-1)};
-    // Whether x and y lie alike within 16-byte units in every row, so that an aligned access to one
-    // is aligned in the other.
+    // Whether x and y have the same offset within 16-byte units in every row, so that an aligned
+    // access to one is aligned in the other.
     const auto distance = reinterpret_cast<uintptr_t>(args.x) - reinterpret_cast<uintptr_t>(args.y);
     const int64_t drift = (args.x_stride - args.y_stride) * static_cast<int64_t>(sizeof(T));
     const bool in_step = distance % 16 == 0 && drift % 16 == 0;

@@ -1,4 +1,4 @@
-// What the kernels of RowSoftmax share: their arguments, and what is known of parts of a row.
+// Code shared by the kernels of RowSoftmax: their arguments, and the partial results of a row.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ struct SoftmaxArgs {
   int64_t x_stride, y_stride;
   int64_t num_rows;
   int64_t width;
-  int64_t rows_ahead = 0;  // how far behind its own a row lies that a block brings to L2
+  int64_t rows_ahead = 0;  // distance from a block's row to the row that it prefetches to L2
 };
 
-// What is known of some elements: their maximum, and the sum of exp(x - maximum). A NaN or +inf
-// among them makes the sum NaN.
+// The partial result of some elements: their maximum, and the sum of exp(x - maximum). A NaN or
+// +inf among them makes the sum NaN.
 struct SoftmaxPartial {
   float maximum;
   float sum;
@@ -30,7 +30,8 @@ inline constexpr float kLog2E = 1.4426950408889634f;
 
 __device__ inline float MinusInfinity() { return __int_as_float(0xff800000); }
 
-// What is subtracted from x in place of the maximum: -inf - -inf would be NaN where a 0 belongs.
+// The number to subtract from x, instead of the maximum: -inf - -inf would be NaN, but 0 is
+// correct.
 __device__ inline float SoftmaxBase(float maximum) {
   return maximum == MinusInfinity() ? 0.0f : maximum;
 }
@@ -40,7 +41,7 @@ __device__ inline float SoftmaxPowerOfTwo(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
   return power;
 }
-// exp(x - base), to two units in the last place; results below 2^-126 are 0.
+// exp(x - base), accurate to two units in the last place; results below 2^-126 are 0.
 __device__ inline float SoftmaxPower(float x, float base) {
   return SoftmaxPowerOfTwo((x - base) * kLog2E);
 }
@@ -50,10 +51,10 @@ __device__ inline SoftmaxPartial WarpMerge(SoftmaxPartial partial) {
   return {maximum, WarpSum(partial.sum * SoftmaxPower(partial.maximum, SoftmaxBase(maximum)))};
 }
 
-// What a thread loads and stores at once: 16 bytes of elements.
+// The unit of a thread's loads and stores: 16 bytes of elements.
 using SoftmaxUnit = int4;
 inline constexpr int kUnitBytes = 16;
-inline constexpr int kLineBytes = 128;  // parts of a row begin at multiples, as DRAM has them
+inline constexpr int kLineBytes = 128;  // parts of a row start at multiples of DRAM's lines
 inline constexpr int kLineUnits = kLineBytes / kUnitBytes;
 
 // A unit of -infinity.
@@ -76,7 +77,7 @@ __device__ inline SoftmaxUnit Packed(const float (&from)[kVecSize<T>]) {
   return unit;
 }
 
-// The compiler computes nothing of these before that is used after.
+// Keeps the compiler from reusing values that it unpacked from the units before this call.
 template <int kUnits>
 __device__ inline void ForgetUnpacked(SoftmaxUnit (&units)[kUnits]) {
 #pragma unroll
@@ -85,7 +86,7 @@ __device__ inline void ForgetUnpacked(SoftmaxUnit (&units)[kUnits]) {
   }
 }
 
-// The greatest element of some units; a NaN does not count, -infinity where there is no other.
+// The greatest element of some units. A NaN does not count; -infinity if there is no other element.
 template <typename T, int kUnits>
 __device__ inline float GreatestOf(const SoftmaxUnit (&units)[kUnits]) {
   float greatest = MinusInfinity();

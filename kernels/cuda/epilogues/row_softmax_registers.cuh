@@ -1,4 +1,4 @@
-// Softmax of rows that wait in registers between the reduction and the output.
+// Softmax of rows that stay in registers between the reduction and the output.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace beamline::cuda {
 
 inline constexpr int kLeastThreads = 128;  // of a block; narrow rows share one
 
-// Merges the partials of a block's threads; every thread gets the result.
+// Merges the partials of a block's threads. Every thread gets the result.
 template <int kThreads>
 __device__ inline SoftmaxPartial BlockMerge(SoftmaxPartial partial,
                                             SoftmaxPartial (&partials)[kWarpSize]) {
@@ -25,14 +25,15 @@ __device__ inline SoftmaxPartial BlockMerge(SoftmaxPartial partial,
   return WarpMerge(lane < kNumWarps ? partials[lane] : SoftmaxPartial{MinusInfinity(), 0.0f});
 }
 
-// What the blocks of a cluster tell each other of a row.
+// What the blocks of a cluster send each other about a row.
 template <int kCluster>
 struct ClusterPartials {
   alignas(8) SoftmaxPartial of_blocks[kCluster];
   SharedBarrier told;
 };
 
-// Before any block tells the others: called when the kernel begins, so that nobody waits for it.
+// Must come before any block sends to the others. Called when the kernel starts, so that no block
+// waits for it.
 template <int kCluster>
 __device__ inline void StartClusterMerge(ClusterPartials<kCluster>& shared) {
 #if __CUDA_ARCH__ >= 900
@@ -45,8 +46,9 @@ __device__ inline void StartClusterMerge(ClusterPartials<kCluster>& shared) {
 #endif
 }
 
-// Merges the partials of a cluster's blocks, each known to all of its threads; every thread gets
-// the result. No block exits while another one writes to it, since it waits for all of them.
+// Merges the partials of a cluster's blocks, each of which all threads of its block pass. Every
+// thread gets the result. No block exits while another one writes to it, because it waits for all
+// of them.
 template <int kCluster>
 __device__ inline SoftmaxPartial ClusterMerge(SoftmaxPartial partial,
                                               ClusterPartials<kCluster>& shared, int rank) {
@@ -74,16 +76,16 @@ __device__ inline int FirstElements(const T* row, int64_t width) {
   return first < width ? first : static_cast<int>(width);
 }
 
-// Units between the beginning of a line of memory and an address.
+// Units between the start of a line of memory and an address.
 __device__ inline int UnitsBefore(const void* address) {
   return static_cast<int>(reinterpret_cast<uintptr_t>(address) / kUnitBytes % kLineUnits);
 }
 
-// How a row lies in registers: in kUnits units of each of kRowThreads threads of kCluster blocks.
-// kBlocksEach blocks run on a multiprocessor at once, so that some load and store while others
-// compute. A row whose exponentials would take twice the registers of its elements for that has
-// them computed twice. With kRowsAhead a block also brings to L2 the row of the block that takes
-// its place, so that memory does not rest while all blocks compute.
+// How a row is held in registers: in kUnits units of each of kRowThreads threads of kCluster
+// blocks. kBlocksEach blocks run on a multiprocessor at once, so that some load and store while
+// others compute. If a row's exponentials would take twice the registers of its elements for that,
+// they are computed twice (kTwice). With kAhead a block also prefetches the row of the block that
+// takes its place to L2, so that memory is not idle while all blocks compute.
 template <int kThreadsOfRow, int kUnitsEach, int kBlocksOfRow, int kBlocksOfMultiprocessor,
           bool kComputedTwice, bool kRowsAhead = false>
 struct SoftmaxShape {
@@ -97,8 +99,8 @@ struct SoftmaxShape {
   static constexpr int kRowsPerBlock = kThreads / kRowThreads;
 };
 
-// Brings the row that lies args.rows_ahead behind `row` to L2, but for what of it lies in units
-// with neighbours; by one thread.
+// Prefetches the row that is args.rows_ahead rows after `row` to L2, except the units that it
+// shares with neighbouring rows. Called by one thread.
 template <typename T>
 __device__ inline void BringRowAhead(const SoftmaxArgs<T>& args, int64_t row) {
 #if __CUDA_ARCH__ >= 900
@@ -112,10 +114,10 @@ __device__ inline void BringRowAhead(const SoftmaxArgs<T>& args, int64_t row) {
 #endif
 }
 
-// A row waits in registers between the reduction and the output. Elements before the row's first
-// 16-byte boundary and after its last one go one to a thread of the first warp.
-// Grid: a block for each kRowsPerBlock rows, or kCluster blocks a row.
-// Bound by memory: x read once, y written once.
+// A row stays in registers between the reduction and the output. The elements before the row's
+// first 16-byte boundary and after its last one go to threads of the first warp, one each. Grid:
+// one block per kRowsPerBlock rows, or kCluster blocks per row. Bound by memory: x is read once, y
+// is written once.
 template <typename T, typename S>
 __global__ void __launch_bounds__(S::kThreads, S::kBlocksEach)
     SoftmaxKernel(const __grid_constant__ SoftmaxArgs<T> args) {
@@ -136,7 +138,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksEach)
   const int num_first = FirstElements(x, args.width);
   const auto num_units = static_cast<int>((args.width - num_first) / kSize);
   const int num_edges = static_cast<int>(args.width) - num_units * kSize;
-  // Warps begin at lines, so that no two of them write parts of one.
+  // Warps start at lines, so that no two of them write parts of the same line.
   const int begin = rank * S::kRowThreads + thread - UnitsBefore(x + num_first);
   constexpr int kStep = S::kCluster * S::kRowThreads;
 
@@ -153,7 +155,8 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksEach)
   const int64_t edge = thread < num_first ? thread : thread + int64_t{num_units} * kSize;
   float edge_value = has_edge ? ToFloat(x[edge]) : MinusInfinity();
 
-  // The exponentials are of x minus this thread's maximum. One factor takes them to the row's.
+  // The exponentials are of x minus this thread's maximum. A factor converts them to the row's
+  // maximum.
   const float maximum = fmaxf(GreatestOf<T>(units), edge_value);
   const float base = SoftmaxBase(maximum);
   const float edge_power = SoftmaxPower(edge_value, base);

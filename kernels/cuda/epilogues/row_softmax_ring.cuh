@@ -1,7 +1,7 @@
-// Softmax of long rows on GPUs with clusters and bulk copies: a row lies in the shared memory of a
-// block or of a cluster of blocks, and the rows after it are on their way there while it is
-// computed. Results take the place of the elements and leave by bulk copies, so that no thread
-// waits for a store. Read once, written once.
+// Softmax of long rows on GPUs with clusters and bulk copies. A row is in the shared memory of a
+// block or of a cluster of blocks, and the rows after it are copied there while it is computed.
+// Results replace the elements in shared memory, and bulk copies store them, so that no thread
+// waits for a store. Each row is read once and written once.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,9 @@ namespace beamline::cuda {
 
 inline constexpr int kMostSoftmaxStages = 24;
 
-// kGroups groups of kThreads threads in a block compute a row each, in turn, with the same group of
-// the other blocks of a cluster of kBlocks. A thread holds kUnits units. A warp more starts copies.
+// A block has kGroups groups of kThreads threads. The groups compute a row each, in turn, together
+// with the same group of the other blocks of a cluster of kBlocks. A thread holds kUnits units. One
+// more warp starts the copies.
 template <int kNumGroups, int kGroupThreads, int kThreadUnits, int kClusterBlocks>
 struct RingShape {
   static constexpr int kUnits = kThreadUnits;
@@ -28,26 +29,27 @@ struct RingShape {
   static constexpr int kBlockThreads = kGroups * kThreads + kWarpSize;
 };
 
-// Stages of a block, in which its parts of rows lie in turn: `part` units, a multiple of
-// kLineUnits, and one of edges.
+// The stages of a block, which its parts of rows take in turn. A stage has `part` units, a multiple
+// of kLineUnits, and a line for edges.
 struct SoftmaxRing {
   int num_stages;
   int part;
   __host__ __device__ int stage_bytes() const { return part * kUnitBytes + kLineBytes; }
 };
 
-// A row in units from the line on in which it begins, and which of them are a block's. Elements
-// before the row's first whole unit are the first block's, those after its last one the last
-// block's: edges, one a thread. A unit of edges has a neighbour's elements too.
+// A row in units, counted from the line in which it starts, and the units of it that a block has.
+// Elements before the row's first whole unit belong to the first block, those after its last whole
+// unit to the last block. They are edges, one per thread. A unit of edges also has elements of a
+// neighbouring row.
 struct SoftmaxSpan {
-  const char* line;               // where unit 0 lies
-  int first_element;              // within unit 0
-  int end_element;                // counted from the beginning of unit 0
-  int origin;                     // the unit that lies first in a stage
+  const char* line;               // address of unit 0
+  int first_element;              // counted from the start of unit 0
+  int end_element;                // counted from the start of unit 0
+  int origin;                     // the first unit of a stage
   int begin, end;                 // the block's units without edges
   int copy_begin, copy_end;       // its units that are copied
-  int head_edges, tail_edges;     // its own
-  bool head_copied, tail_copied;  // else an edge's unit is not within the tensor
+  int head_edges, tail_edges;     // of this block
+  bool head_copied, tail_copied;  // otherwise an edge's unit is not within the tensor
 
   template <typename T>
   __device__ static SoftmaxSpan Of(const SoftmaxArgs<T>& args, int64_t row, int rank, int blocks,
@@ -76,7 +78,7 @@ struct SoftmaxSpan {
     return span;
   }
   __device__ const char* AddressOf(int unit) const { return line + int64_t{unit} * kUnitBytes; }
-  // The element that is a thread's edge, -1 where it has none.
+  // The element that is a thread's edge, or -1.
   __device__ int EdgeOf(int thread) const {
     if (thread < head_edges) return first_element + thread;
     if (thread < head_edges + tail_edges) return end_element - tail_edges + thread - head_edges;
@@ -104,12 +106,12 @@ struct RingShared {
   Group groups[S::kGroups];
 };
 
-// The thread that brings this block's parts of rows to the stages.
+// The work of the thread that copies this block's parts of rows to the stages.
 template <typename T, typename S>
 __device__ void LoadRows(const SoftmaxArgs<T>& args, const SoftmaxRing& ring, RingShared<S>& shared,
                          char* stages, int rank, int64_t first_row, int64_t row_step) {
   int stage = 0;
-  uint32_t parity = 1;  // empty at first
+  uint32_t parity = 1;  // the stages are empty at first
   for (int64_t row = first_row; row < args.num_rows; row += row_step) {
     const SoftmaxSpan span = SoftmaxSpan::Of(args, row, rank, S::kBlocks, ring.part);
     const int bytes = (span.copy_end - span.copy_begin) * kUnitBytes;
@@ -136,12 +138,12 @@ struct RingGroup {
   RingShared<S>& shared;
   char* const stages;
   const int group, rank, warp, lane;
-  int stage;        // that the row lies in
+  int stage;        // of the current row
   uint32_t parity;  // of the rounds through the stages
   uint32_t num_done = 0;
-  int stored = -1;  // the stage whose results this warp has last sent away
+  int stored = -1;  // the stage whose results this warp has stored last
 
-  // The maximum and sum of the whole row, from this thread's.
+  // The maximum and sum of the whole row, from those of its threads.
   __device__ SoftmaxPartial Merge(SoftmaxPartial partial) {
     auto& own = shared.groups[group];
     const uint32_t odd = num_done % 2;  // of two buffers
@@ -149,7 +151,7 @@ struct RingGroup {
     partial = WarpMerge(partial);
     if (lane == 0) own.of_warps[odd][warp] = partial;
     SyncSome(1 + group, S::kThreads);
-    Release();  // behind all threads' writes to that stage
+    Release();  // after all threads' writes to that stage
     partial = WarpMerge(lane < S::kWarps ? own.of_warps[odd][lane] : none);
     if constexpr (S::kBlocks > 1) {
       SharedBarrier& exchanged = own.exchanged[odd];
@@ -163,7 +165,7 @@ struct RingGroup {
     return partial;
   }
 
-  // This thread's edge of a row, in a stage or in memory; -infinity where it has none.
+  // This thread's edge of a row, from a stage or from memory; -infinity if it has none.
   __device__ float Edge(const SoftmaxSpan& span, const char* at, int64_t row, int edge) const {
     if (edge < 0) return MinusInfinity();
     const bool head = warp * kWarpSize + lane < span.head_edges;
@@ -173,8 +175,8 @@ struct RingGroup {
     return ToFloat(reinterpret_cast<const T*>(at)[edge - span.origin * kSize]);
   }
 
-  // Tells that the stage before this one is read, once its bulk copies have. Every lane tells of
-  // its own accesses: racecheck follows these alone.
+  // Releases the stage before this one, when its bulk copies have been read. Every lane arrives for
+  // its own accesses, because racecheck only follows those.
   __device__ void Release() {
     if (stored < 0) return;
     if (lane == 0) WaitForStoresToRead<0>();
@@ -182,11 +184,11 @@ struct RingGroup {
     Arrive(shared.empty[stored]);
   }
 
-  // The place in a stage where the u-th units of this warp begin.
+  // The index in a stage at which the u-th units of this warp start.
   __device__ int PlaceOf(int u) const { return (warp * S::kUnits + u) * kWarpSize; }
 
-  // The sum of exp(x - base), which takes the place of 4-byte elements. Units from `end` on are
-  // left out: their branches keep the compiler from unpacking all units at once.
+  // The sum of exp(x - base). The powers replace 4-byte elements. Units from `end` on are left out:
+  // their branches keep the compiler from unpacking all units at once.
   __device__ float Sum(SoftmaxUnit (&units)[S::kUnits], int end, float base, float sum) const {
     float sums[4] = {sum, 0.0f, 0.0f, 0.0f};
 #pragma unroll
@@ -219,7 +221,8 @@ struct RingGroup {
       units[u] = has(place) ? in_stage[place] : EmptyUnit<T>();
     }
     const float edge_value = Edge(span, at, row, edge);
-    // The exponentials are of x minus this thread's maximum. One factor takes them to the row's.
+    // The exponentials are of x minus this thread's maximum. A factor converts them to the row's
+    // maximum.
     const float maximum = fmaxf(GreatestOf<T>(units), edge_value);
     const float base = SoftmaxBase(maximum);
     const float edge_power = SoftmaxPower(edge_value, base);
@@ -244,7 +247,7 @@ struct RingGroup {
     }
     PublishToCopies();
     __syncwarp();
-    T* const y = args.y + row * args.y_stride - span.first_element;  // of unit 0
+    T* const y = args.y + row * args.y_stride - span.first_element;  // position of unit 0
     if (lane == 0) {
       const int from = max(PlaceOf(0), begin), to = min(PlaceOf(S::kUnits), end);
       if (from < to) {
@@ -268,8 +271,8 @@ struct RingGroup {
   }
 };
 
-// REQUIRES: ring.num_stages > kGroups, because a stage is released in the group's next row.
-// Grid: as many clusters as run at once. Bound by memory: x read once, y written once.
+// REQUIRES: ring.num_stages > kGroups, because a stage is released in the group's next row. Grid:
+// as many clusters as run at once. Bound by memory: x is read once, y is written once.
 template <typename T, typename S>
 __global__ void __launch_bounds__(S::kBlockThreads, 1)
     RingSoftmaxKernel(const __grid_constant__ SoftmaxArgs<T> args,
