@@ -136,6 +136,8 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
   app.add_option("--dtype", arguments.dtype, "What to compute in")
       ->check(CLI::IsMember(kDTypes))
       ->capture_default_str();
+  app.add_option("--weights", model.weights, "As the setting weights; without: --dtype");
+  app.add_option("--compute", model.compute, "As the setting compute; without: --dtype");
   app.add_option("--device", model.device, "auto, cpu, cuda, cuda:1, ...");
   const auto number = [&]<typename Number>(const char* name, Number& value, const char* help,
                                            int64_t low, int64_t high) {

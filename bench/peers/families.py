@@ -1,8 +1,11 @@
-"""Beamline next to PyTorch (transformers) and CTranslate2 on the shapes of three families, CPU, float32, random weights.
+"""Beamline next to PyTorch (transformers) and CTranslate2 on the shapes of three families, CPU, random weights.
 
-usage: families.py --beamline BINARY [--rounds N] [--threads N] [--batches 1,8,32] [--shapes NAME,...] [--out FILE.json] [--tiny]
+usage: families.py --beamline BINARY [--int8] [--rounds N] [--threads N] [--batches 1,8,32] [--shapes NAME,...] [--out FILE.json] [--tiny]
 
-The shapes: a Llama of 125 million parameters, T5-small, and MiniLM-L6 as a BERT. The checkpoints are written to a temporary
+In float32, or with --int8 CTranslate2 and Beamline in int8 (weights, and rows as they are multiplied) beside Beamline and PyTorch
+in float32.
+
+The shapes: a Llama of 125 million parameters, T5-small and MiniLM-L6 as a BERT. The checkpoints are written to a temporary
 folder. Token ids go in and come out; every answer has the length that was asked for. In each round every engine runs the same
 inputs, in an order that rotates; a figure is the median over the rounds. PyTorch is the better of its two attentions. An
 engine's answers are compared with PyTorch's: random weights make scores that are close, so a few may leave them.
@@ -93,7 +96,7 @@ class Torch:
 
 
 class CTranslate2:
-    def __init__(self, shape, folder, words, threads):
+    def __init__(self, shape, folder, words, threads, compute_type):
         import ctranslate2
         import transformers
 
@@ -103,8 +106,8 @@ class CTranslate2:
         kind = {"Llama": ctranslate2.Generator, "T5": ctranslate2.Translator, "Bert": ctranslate2.Encoder}[SHAPES[shape][0]]
         target = os.path.join(folder, "ctranslate2-" + shape)
         ctranslate2.converters.TransformersConverter(os.path.join(folder, "converted-" + shape)).convert(
-            target, quantization="float32", force=True)
-        self.model = kind(target, device="cpu", compute_type="float32", inter_threads=1, intra_threads=threads)
+            target, quantization=compute_type, force=True)
+        self.model = kind(target, device="cpu", compute_type=compute_type, inter_threads=1, intra_threads=threads)
 
     def run(self, task, inputs):
         import numpy
@@ -124,8 +127,8 @@ class CTranslate2:
 
 
 class Beamline:
-    def __init__(self, shape, folder, binary, threads):
-        self.shape, self.folder, self.binary, self.threads = shape, folder, binary, threads
+    def __init__(self, shape, folder, binary, threads, options=()):
+        self.shape, self.folder, self.binary, self.threads, self.options = shape, folder, binary, threads, options
 
     def run(self, task, inputs):
         import subprocess
@@ -134,7 +137,7 @@ class Beamline:
             file.writelines(json.dumps(row) + "\n" for row in inputs)
             file.flush()
             command = [self.binary, "--models", self.folder, "--model", self.shape, "--task", task, "--batch", str(len(inputs)),
-                       "--max-new-tokens", str(TOKENS), "--threads", str(self.threads), "--input", file.name, "--outputs"]
+                       "--max-new-tokens", str(TOKENS), "--threads", str(self.threads), "--input", file.name, "--outputs", *self.options]
             if task != "embed":
                 command.append("--ignore-eos")
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=600, check=True)
@@ -184,6 +187,7 @@ def main():
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--batches", default="1,8,32")
     parser.add_argument("--shapes", default=",".join(SHAPES))
+    parser.add_argument("--int8", action="store_true", help="CTranslate2 and Beamline in int8")
     parser.add_argument("--out")
     parser.add_argument("--tiny", action="store_true", help="small stand-ins, for dry runs")
     options = parser.parse_args()
@@ -200,8 +204,11 @@ def main():
             engines = {"torch-eager": Torch(shape, folder, "eager")}
             if SHAPES[shape][0] != "T5":
                 engines["torch-sdpa"] = Torch(shape, folder, "sdpa")
-            engines["ctranslate2"] = CTranslate2(shape, folder, words, options.threads)
-            engines["beamline"] = Beamline(shape, folder, options.beamline, options.threads)
+            engines["ctranslate2"] = CTranslate2(shape, folder, words, options.threads, "int8" if options.int8 else "float32")
+            if options.int8:
+                engines["beamline-float32"] = Beamline(shape, folder, options.beamline, options.threads)
+            int8 = ("--weights", "int8", "--compute", "int8") if options.int8 else ()
+            engines["beamline"] = Beamline(shape, folder, options.beamline, options.threads, int8)
             for task in SHAPES[shape][2]:
                 for batch in [int(batch) for batch in options.batches.split(",")]:
                     result["rows"].append(measure(engines, shape, task, batch, options.rounds, len(words)))

@@ -35,8 +35,13 @@ struct ModelSetting {
 // Types that a model can compute in (other DTypes are for storage and indices).
 inline constexpr std::array kComputeTypes = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
 
-inline constexpr std::array<std::string_view, 3> kPrecisionChoices = {"float32", "bfloat16",
-                                                                      "float16"};
+// Types that matrices may have in memory, and that products may multiply.
+inline constexpr std::array kWeightTypes = {DType::kFloat32, DType::kBFloat16, DType::kFloat16,
+                                            DType::kInt8};
+
+inline constexpr std::array<std::string_view, 4> kWeightChoices = {"float32", "bfloat16", "float16",
+                                                                   "int8"};
+inline constexpr std::array<std::string_view, 3> kCacheChoices = {"float32", "bfloat16", "float16"};
 
 inline constexpr int32_t kMostVersion = 1 << 30;
 inline constexpr std::array<std::string_view, 4> kDeviceChoices = {"auto", "cpu", "cuda", "cuda:N"};
@@ -61,19 +66,21 @@ inline constexpr std::array kModelSettings = {
             "GPU the checkpoint's own type, on a CPU float32 with weights as they are stored"},
     ModelSetting{.name = "weights",
                  .member = &ModelOptions::weights,
-                 .help = "the type of matrices in memory; without: dtype",
-                 .choices = kPrecisionChoices,
+                 .help = "the type of matrices in memory; int8: quantised as they load, on a CPU; "
+                         "without: dtype",
+                 .choices = kWeightChoices,
                  .may_be_empty = true},
     ModelSetting{.name = "compute",
                  .member = &ModelOptions::compute,
-                 .help = "the type that products multiply; without: dtype",
-                 .choices = kPrecisionChoices,
+                 .help = "the type that products multiply; int8: rows are quantised too, on a CPU; "
+                         "without: dtype",
+                 .choices = kWeightChoices,
                  .may_be_empty = true},
     ModelSetting{.name = "cache",
                  .member = &ModelOptions::cache,
                  .help = "the type of cached keys and values; without: the one of activations, "
                          "float32 on a CPU",
-                 .choices = kPrecisionChoices,
+                 .choices = kCacheChoices,
                  .may_be_empty = true},
     ModelSetting{.name = "device",
                  .member = &ModelOptions::device,

@@ -44,7 +44,9 @@ bool IsVector(const CheckpointTensor& tensor) {
 int64_t TensorBytes(const absl::StatusOr<CheckpointTensor>& tensor, const ModelTypes& types) {
   if (!tensor.ok()) return 0;
   const DType of_matrix = types.keeps_stored ? tensor->dtype : types.precision.weights;
-  const DType dtype = IsVector(*tensor) ? types.precision.compute : of_matrix;
+  const DType compute = types.precision.compute;
+  const DType of_vector = compute == DType::kInt8 ? DType::kFloat32 : compute;
+  const DType dtype = IsVector(*tensor) ? of_vector : of_matrix;
   return static_cast<int64_t>(tensor->size / SizeOf(tensor->dtype) * SizeOf(dtype));
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -13,8 +14,8 @@
 namespace beamline {
 namespace {
 
-std::optional<DType> TypeOf(std::string_view word) {
-  for (const DType dtype : kComputeTypes) {
+std::optional<DType> TypeOf(std::string_view word, std::span<const DType> types) {
+  for (const DType dtype : types) {
     if (word == Name(dtype)) return dtype;
   }
   return std::nullopt;
@@ -28,7 +29,7 @@ std::optional<DType> ConfiguredType(const nlohmann::json& config) {
     if (found == config.end() || !found->is_string()) continue;
     std::string_view word = found->get_ref<const std::string&>();
     if (word.starts_with(kPrefix)) word.remove_prefix(kPrefix.size());
-    if (const auto type = TypeOf(word); type.has_value()) return type;
+    if (const auto type = TypeOf(word, kComputeTypes); type.has_value()) return type;
   }
   return std::nullopt;
 }
@@ -43,7 +44,7 @@ DType StoredType(const Checkpoint& checkpoint) {
   std::map<DType, int64_t> elements;
   for (const std::string& name : checkpoint.TensorNames()) {
     const auto tensor = checkpoint.Find(name);
-    if (!tensor.ok() || !TypeOf(Name(tensor->dtype)).has_value()) continue;
+    if (!tensor.ok() || !TypeOf(Name(tensor->dtype), kComputeTypes).has_value()) continue;
     elements[tensor->dtype] += static_cast<int64_t>(tensor->size / SizeOf(tensor->dtype));
   }
   if (elements.empty()) return DType::kFloat32;
@@ -59,14 +60,15 @@ DType OwnType(const Checkpoint& checkpoint) {
 }
 
 std::optional<DType> ComputeTypeOf(const ModelOptions& options) {
-  const std::optional<DType> compute = TypeOf(options.compute);
+  const std::optional<DType> compute = TypeOf(options.compute, kWeightTypes);
   return compute.has_value() ? compute : options.dtype;
 }
 
 ModelTypes TypesOf(const ModelOptions& options, const Checkpoint& checkpoint, bool on_gpu) {
-  const std::optional<DType> set_weights = TypeOf(options.weights);
+  const std::optional<DType> set_weights = TypeOf(options.weights, kWeightTypes);
   const std::optional<DType> weights = set_weights.has_value() ? set_weights : options.dtype;
-  const std::optional<DType> compute = ComputeTypeOf(options), cache = TypeOf(options.cache);
+  const std::optional<DType> compute = ComputeTypeOf(options),
+                             cache = TypeOf(options.cache, kComputeTypes);
   if (weights.has_value() && compute.has_value()) return Precision(*weights, *compute, cache);
   if (on_gpu) {
     const DType type = weights.has_value()   ? *weights

@@ -94,19 +94,23 @@ class CpuBackend final : public Backend {
   absl::Status MakeBatchInvariant() override { return absl::OkStatus(); }
   absl::Status SupportsDType(DType dtype) const override {
     if (dtype == DType::kFloat32) return absl::OkStatus();
+    if (dtype == DType::kInt8) return absl::OkStatus();
     if (dtype == DType::kBFloat16) return cpu::SupportsBFloat16();
-    return absl::UnimplementedError(fmt::format(
-        "the CPU backend computes in float32 and bfloat16, not in {}", beamline::Name(dtype)));
+    return absl::UnimplementedError(
+        fmt::format("the CPU backend computes in float32, bfloat16 and int8, not in {}",
+                    beamline::Name(dtype)));
   }
   absl::Status SupportsPrecision(const Precision& precision) const override {
     BEAMLINE_RETURN_IF_ERROR(SupportsDType(precision.compute));
+    const bool is_stored = IsFloat(precision.weights) || precision.weights == DType::kInt8;
     const bool multiplies = precision.weights == precision.compute ||
-                            (precision.compute == DType::kFloat32 && IsFloat(precision.weights));
+                            (precision.compute == DType::kFloat32 && is_stored);
     if (multiplies && IsFloat(CacheDType(precision))) return absl::OkStatus();
     return UnsupportedPrecision(
         Name(), precision,
-        "weights float32, bfloat16 or float16 with compute float32, weights bfloat16 with compute "
-        "bfloat16, and with both cache float32, bfloat16 or float16");
+        "weights float32, bfloat16, float16 or int8 with compute float32, weights bfloat16 with "
+        "compute bfloat16, weights int8 with compute int8, and with all of them cache float32, "
+        "bfloat16 or float16");
   }
   DType ActivationDType(DType) const override { return DType::kFloat32; }
 
@@ -133,10 +137,14 @@ class CpuBackend final : public Backend {
     BEAMLINE_RETURN_IF_ERROR(ValidateWeightParts(parts));
     BEAMLINE_RETURN_IF_ERROR(SupportsPrecision(precision));
     const int num_threads = context_.num_threads();
-    absl::StatusOr<std::unique_ptr<cpu::CpuWeight>> weight =
-        precision.compute == DType::kBFloat16
-            ? cpu::PackBFloat16Weight(parts, num_threads, weight_pages_)
-            : cpu::PackFloat32Weight(parts, precision.weights, num_threads, weight_pages_);
+    absl::StatusOr<std::unique_ptr<cpu::CpuWeight>> weight;
+    if (precision.compute == DType::kInt8) {
+      weight = cpu::PackInt8Weight(parts, num_threads, weight_pages_);
+    } else if (precision.compute == DType::kBFloat16) {
+      weight = cpu::PackBFloat16Weight(parts, num_threads, weight_pages_);
+    } else {
+      weight = cpu::PackFloat32Weight(parts, precision.weights, num_threads, weight_pages_);
+    }
     if (weight.ok()) (*weight)->CountIn(counts_);
     return weight;
   }

@@ -60,14 +60,23 @@ class CpuWeight : public PackedWeight {
 };
 
 // Packs for `num_threads` threads, into memory of `pages`. The parts' shapes must be checked
-// already. `stored`: float32, bfloat16 or float16 in memory; the product is in float32.
+// already. `stored`: float32, bfloat16, float16 or int8 (quantised here, one scale for each output
+// feature) in memory; the product is in float32.
 std::unique_ptr<CpuWeight> PackFloat32Weight(std::span<const HostMatrix> parts, DType stored,
                                              int num_threads, WeightPages& pages);
 absl::StatusOr<std::unique_ptr<CpuWeight>> PackBFloat16Weight(std::span<const HostMatrix> parts,
                                                               int num_threads, WeightPages& pages);
 
+// Quantises to int8, with one scale for each output feature. The product quantises its rows too,
+// one scale for each, and sums integers. UNIMPLEMENTED above kMaxInt8Depth (int8_strip.h).
+absl::StatusOr<std::unique_ptr<CpuWeight>> PackInt8Weight(std::span<const HostMatrix> parts,
+                                                          int num_threads, WeightPages& pages);
+
 // OK if this CPU multiplies bfloat16 natively.
 absl::Status SupportsBFloat16();
+
+// Panels per strip, 1 to `most`: the largest number that still divides evenly over the threads.
+int ChooseStripPanels(int64_t num_panels, int most, int num_threads);
 
 // Iterates over the rows of stacked parts: calls row(out_feature, values) with values [in_features]
 // converted to float32.

@@ -99,6 +99,8 @@ void DispatchStored(const F32StripParams& p) {
       return DispatchRows<StoredBFloat16>(p, kRows);
     case DType::kFloat16:
       return DispatchRows<StoredFloat16>(p, kRows);
+    case DType::kInt8:
+      return DispatchRows<StoredInt8>(p, kRows);
     default:
       return DispatchRows<StoredFloat32>(p, kRows);
   }

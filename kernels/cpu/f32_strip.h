@@ -1,4 +1,4 @@
-// The float32 kernel: a few rows times a strip of panels, which may be stored in 16 bits.
+// The float32 kernel: a few rows times a strip of panels, which may be stored in 16 or 8 bits.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct F32StripParams {
   int64_t depth = 0;  // of in_features
   // [num_panels, depth, panel width] of type `weights`, panels panel_stride elements apart
   const void* panels = nullptr;
-  DType weights = DType::kFloat32;  // or a 16-bit type, widened on load
+  DType weights = DType::kFloat32;  // or a 16-bit type or int8, widened on load
   int64_t panel_stride = 0;
   int64_t num_panels = 0;
   float* tile = nullptr;  // [num_rows, num_panels * panel width], rows tile_stride apart

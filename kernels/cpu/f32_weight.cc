@@ -1,33 +1,19 @@
-// The float32 product: stores its weights as panels in float32 or 16 bits (f32_strip.h computes
-// with them).
+// The float32 product: stores its weights as panels in float32, 16 bits or int8 (f32_strip.h
+// computes with them).
 #include <algorithm>
-#include <limits>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "base/math.h"
 #include "kernels/cpu/cpu_weight.h"
 #include "kernels/cpu/f32_strip.h"
+#include "kernels/cpu/int8_strip.h"
 #include "kernels/cpu/sanitized_range.h"
 #include "kernels/float16.h"
 
 namespace beamline::cpu {
 namespace {
-
-// Panels per strip, at most 4: the largest number that still divides evenly over the threads.
-int ChooseStripPanels(int64_t num_panels, int num_threads) {
-  int best = 1;
-  int64_t best_time = std::numeric_limits<int64_t>::max();
-  for (int panels = 4; panels >= 1; --panels) {
-    const int64_t strips = CeilDiv(num_panels, panels);
-    const int64_t time = CeilDiv(strips, num_threads) * panels;
-    if (time < best_time) {
-      best_time = time;
-      best = panels;
-    }
-  }
-  return best;
-}
 
 // The inner loops are compiled without sanitizers, as they would take nearly all of the tests'
 // time. So their memory ranges are checked here.
@@ -50,7 +36,7 @@ class Float32Weight : public CpuWeight {
     // L1.
     max_rows_ = F32BlockRows() * (in_features_ > kMaxWholeDepth ? 8 : 1);
     num_panels_ = CeilDiv(out_features_, panel_width_);
-    strip_panels_ = ChooseStripPanels(num_panels_, num_threads);
+    strip_panels_ = ChooseStripPanels(num_panels_, /*most=*/4, num_threads);
     strip_width_ = strip_panels_ * panel_width_;
     num_strips_ = static_cast<int>(CeilDiv(num_panels_, strip_panels_));
     Pack(parts, pages);
@@ -72,6 +58,12 @@ class Float32Weight : public CpuWeight {
         .tile_stride = strip_width_};
     CheckRanges(params, panel_width_);
     ComputeF32Strip(params);
+    if (scales_ == nullptr) return;
+    const float* const scales = scales_.get() + first_panel * panel_width_;
+    const int64_t num_columns = params.num_panels * panel_width_;
+    for (int r = 0; r < num_rows; ++r) {
+      for (int64_t c = 0; c < num_columns; ++c) tile[r * strip_width_ + c] *= scales[c];
+    }
   }
 
  private:
@@ -85,23 +77,43 @@ class Float32Weight : public CpuWeight {
         return PackAs<uint16_t>(parts, ToBFloat16);
       case DType::kFloat16:
         return PackAs<uint16_t>(parts, ToFloat16);
+      case DType::kInt8:
+        return PackQuantized(parts);
       default:
         return PackAs<float>(parts, [](float value) { return value; });
     }
   }
 
+  // Where an output feature's values go, panel_width_ apart.
+  template <typename Stored>
+  Stored* Column(int64_t out_feature) {
+    return reinterpret_cast<Stored*>(memory_.get()) +
+           out_feature / panel_width_ * panel_width_ * in_features_ + out_feature % panel_width_;
+  }
   template <typename Stored, typename Narrow>
   void PackAs(std::span<const HostMatrix> parts, Narrow narrow) {
-    auto* const panels = reinterpret_cast<Stored*>(memory_.get());
     ForEachWeightRow(parts, [&](int64_t out_feature, const float* values) {
-      Stored* to = panels + out_feature / panel_width_ * panel_width_ * in_features_ +
-                   out_feature % panel_width_;
+      Stored* const to = Column<Stored>(out_feature);
       for (int64_t k = 0; k < in_features_; ++k) to[k * panel_width_] = narrow(values[k]);
+    });
+  }
+  void PackQuantized(std::span<const HostMatrix> parts) {
+    const size_t num_columns = static_cast<size_t>(num_panels_ * panel_width_);
+    scales_ = std::make_unique<float[]>(num_columns);
+    bytes_ += num_columns * sizeof(float);
+    std::vector<int16_t> codes(PaddedInt8Depth(in_features_));
+    ForEachWeightRow(parts, [&](int64_t out_feature, const float* values) {
+      scales_[out_feature] = QuantizeRow(values, in_features_, codes.data());
+      auto* const to = Column<int8_t>(out_feature);
+      for (int64_t k = 0; k < in_features_; ++k) {
+        to[k * panel_width_] = static_cast<int8_t>(codes[k]);
+      }
     });
   }
 
   const DType stored_;
   SharedBytes memory_;  // [num_panels, in_features, panel_width], zero past out_features
+  std::unique_ptr<float[]> scales_;  // of int8: [num_panels * panel_width], else null
   int64_t num_panels_ = 0;
   int64_t panel_width_ = 0;
   int strip_panels_ = 0;

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
+#include "base/math.h"
 #include "kernels/cpu/cpu_weight.h"
 #include "kernels/float16.h"
 
@@ -28,6 +30,20 @@ void ForEachRow(const HostMatrix& part, int64_t first_out_feature, Widen widen,
 }
 
 }  // namespace
+
+int ChooseStripPanels(int64_t num_panels, int most, int num_threads) {
+  int best = 1;
+  int64_t best_time = std::numeric_limits<int64_t>::max();
+  for (int panels = most; panels >= 1; --panels) {
+    const int64_t strips = CeilDiv(num_panels, panels);
+    const int64_t time = CeilDiv(strips, num_threads) * panels;
+    if (time < best_time) {
+      best_time = time;
+      best = panels;
+    }
+  }
+  return best;
+}
 
 void ForEachWeightRow(std::span<const HostMatrix> parts,
                       absl::FunctionRef<void(int64_t out_feature, const float* values)> row) {

@@ -29,12 +29,21 @@ struct StoredFloat16 {
   float Wide() const { return FromFloat16(bits); }
 };
 
+struct StoredInt8 {
+  int8_t code;
+};
+
 // Loads one vector from memory that is aligned to its elements only.
 HWY_INLINE VF LoadWide(const StoredFloat32* from) { return hn::LoadU(kF32, &from->value); }
 HWY_INLINE VF LoadWide(const StoredBFloat16* from) {
   const hn::Rebind<uint16_t, F32> u16;
   const hn::RebindToUnsigned<F32> u32;
   return hn::BitCast(kF32, hn::ShiftLeft<16>(hn::PromoteTo(u32, hn::LoadU(u16, &from->bits))));
+}
+HWY_INLINE VF LoadWide(const StoredInt8* from) {
+  const hn::Rebind<int8_t, F32> i8;
+  const hn::RebindToSigned<F32> i32;
+  return hn::ConvertTo(kF32, hn::PromoteTo(i32, hn::LoadU(i8, &from->code)));
 }
 HWY_INLINE VF LoadWide(const StoredFloat16* from) {
 #if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || HWY_ARCH_ARM_A64

@@ -38,6 +38,7 @@ Truncation = Literal["none", "right", "left"]
 ScoreFunction = Literal["model", "none", "sigmoid", "softmax"]
 Aggregation = Literal["none", "simple", "first", "average", "max"]
 DType = Literal["float32", "bfloat16", "float16"]
+WeightDType = Literal["float32", "bfloat16", "float16", "int8"]
 ComputeDType = Literal["auto", "float32", "bfloat16", "float16"]
 
 
@@ -140,8 +141,8 @@ class ModelSettings(TypedDict, total=False):
     """Settings of ``AdminClient.load_model``, as of a configured model (docs/settings.md)."""
 
     dtype: ComputeDType | None
-    weights: DType | None
-    compute: DType | None
+    weights: WeightDType | None
+    compute: WeightDType | None
     cache: DType | None
     device: str | None
     replicas: str | None

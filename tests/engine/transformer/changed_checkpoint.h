@@ -39,7 +39,7 @@ class ChangedCheckpoint : public Checkpoint {
     const auto* const floats = reinterpret_cast<const float*>(bytes.data());
     std::vector<float>& values = changed_[std::string(name)];
     values.assign(floats, floats + bytes.size() / sizeof(float));
-    Change(values);
+    Change(values, tensor->shape.back());
     tensor->dtype = DType::kFloat32;
     tensor->data = values.data();
     tensor->size = values.size() * sizeof(float);
@@ -53,7 +53,8 @@ class ChangedCheckpoint : public Checkpoint {
 
  private:
   virtual bool IsChanged(std::string_view name, const CheckpointTensor& tensor) const = 0;
-  virtual void Change(std::vector<float>& values) const = 0;
+  // `width`: values of a row.
+  virtual void Change(std::vector<float>& values, int64_t width) const = 0;
 
   std::unique_ptr<Checkpoint> stored_;
   mutable std::map<std::string, std::vector<float>> changed_;

@@ -34,12 +34,24 @@ class RoundedCheckpoint final : public ChangedCheckpoint {
   bool IsChanged(std::string_view name, const CheckpointTensor& tensor) const override {
     return tensor.shape.size() >= 2 && name.find("embed_") == std::string_view::npos;
   }
-  void Change(std::vector<float>& values) const override {
+  void Change(std::vector<float>& values, int64_t width) const override {
     for (float& value : values) value *= 1.1f;
+    if (dtype_ == DType::kInt8) return RoundToInt8(values, width);
     std::vector<std::byte> narrow, wide;
     AppendConverted(values.data(), values.size(), DType::kFloat32, dtype_, narrow);
     AppendConverted(narrow.data(), values.size(), dtype_, DType::kFloat32, wide);
     std::memcpy(values.data(), wide.data(), wide.size());
+  }
+  // Row by row, as compressed-tensors rounds symmetric int8.
+  static void RoundToInt8(std::vector<float>& values, int64_t width) {
+    for (auto row = values.begin(); row < values.end(); row += width) {
+      float largest = 0.0f;
+      std::for_each_n(row, width, [&](float v) { largest = std::max(largest, std::fabs(v)); });
+      const float scale = largest / 127.5f;
+      std::for_each_n(row, width, [scale](float& value) {
+        value = std::clamp(std::nearbyint(value / scale), -128.0f, 127.0f) * scale;
+      });
+    }
   }
 
   const DType dtype_;
@@ -83,6 +95,18 @@ std::vector<float> Logits(const Checkpoint& checkpoint, const Precision& precisi
   return values;
 }
 
+// The largest difference of two lists, and the largest magnitude of the first.
+std::pair<float, float> Difference(const std::vector<float>& expected,
+                                   const std::vector<float>& found) {
+  EXPECT_EQ(found.size(), expected.size());
+  float largest = 0.0f, error = 0.0f;
+  for (size_t i = 0; i < std::min(found.size(), expected.size()); ++i) {
+    largest = std::max(largest, std::fabs(expected[i]));
+    error = std::max(error, std::fabs(found[i] - expected[i]));
+  }
+  return {error, largest};
+}
+
 struct Case {
   const char* model;
   DType dtype;
@@ -111,15 +135,36 @@ TEST_P(PrecisionTest, ACacheOfFewerBitsChangesLittle) {
   const std::vector<float> expected = Logits(stored, DType::kFloat32);
   const std::vector<float> found =
       Logits(stored, Precision(DType::kFloat32, DType::kFloat32, dtype));
-  ASSERT_EQ(found.size(), expected.size());
-  float largest = 0.0f, error = 0.0f;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    largest = std::max(largest, std::fabs(expected[i]));
-    error = std::max(error, std::fabs(found[i] - expected[i]));
-  }
+  const auto [error, largest] = Difference(expected, found);
   EXPECT_GT(error, 0.0f);
   EXPECT_LT(error, (dtype == DType::kFloat16 ? 0x1p-8f : 0x1p-5f) * largest);
 }
+
+class Int8Test : public ::testing::TestWithParam<const char*> {};
+
+// A scale is multiplied with a sum, not with each of its terms.
+TEST_P(Int8Test, WeightsComputeAsTheSameNumbersInFloat32) {
+  const RoundedCheckpoint stored(GetParam(), DType::kFloat32);
+  const std::vector<float> expected =
+      Logits(RoundedCheckpoint(GetParam(), DType::kInt8), DType::kFloat32);
+  const auto [error, largest] =
+      Difference(expected, Logits(stored, Precision(DType::kInt8, DType::kFloat32, std::nullopt)));
+  EXPECT_LT(error, 2e-5f * largest);
+  EXPECT_GT(Difference(expected, Logits(stored, DType::kFloat32)).first, 1e-4f * largest);
+}
+
+TEST_P(Int8Test, RowsOfFewerBitsChangeLittle) {
+  const RoundedCheckpoint stored(GetParam(), DType::kFloat32);
+  const std::vector<float> expected =
+      Logits(RoundedCheckpoint(GetParam(), DType::kInt8), DType::kFloat32);
+  const auto [error, largest] = Difference(expected, Logits(stored, DType::kInt8));
+  EXPECT_GT(error, 1e-4f * largest);
+  EXPECT_LT(error, 0.1f * largest);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Int8Test,
+                         ::testing::Values("llama-6of2x10-llama3", "qwen3-6of3x10-yarn",
+                                           "mistral-4of2x6-dynamic"));
 
 INSTANTIATE_TEST_SUITE_P(Models, PrecisionTest,
                          ::testing::Values(Case{"llama-6of2x10-llama3", DType::kFloat16},
@@ -130,23 +175,26 @@ INSTANTIATE_TEST_SUITE_P(Models, PrecisionTest,
 
 TEST(PrecisionSupportTest, TheCpuNamesWhatItComputesWith) {
   const auto backend = MakeCpuBackend({.num_threads = 1});
-  for (const DType weights : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+  for (const DType weights : {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kInt8}) {
     for (const DType cache : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
       EXPECT_TRUE(backend->SupportsPrecision(Precision(weights, DType::kFloat32, cache)).ok());
     }
   }
+  EXPECT_TRUE(backend->SupportsPrecision(DType::kInt8).ok());
   const absl::Status eight_bits =
-      backend->SupportsPrecision(Precision(DType::kInt8, DType::kFloat32, std::nullopt));
+      backend->SupportsPrecision(Precision(DType::kFloat8E4M3, DType::kFloat32, std::nullopt));
   EXPECT_EQ(eight_bits.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_EQ(eight_bits.message(),
-            "weights is int8, compute is float32, with which cpu does not compute; accepted: "
-            "weights float32, bfloat16 or float16 with compute float32, weights bfloat16 with "
-            "compute bfloat16, and with both cache float32, bfloat16 or float16");
+  EXPECT_EQ(
+      eight_bits.message(),
+      "weights is float8_e4m3, compute is float32, with which cpu does not compute; accepted: "
+      "weights float32, bfloat16, float16 or int8 with compute float32, weights bfloat16 "
+      "with compute bfloat16, weights int8 with compute int8, and with all of them cache "
+      "float32, bfloat16 or float16");
   EXPECT_THAT(
       std::string(
           backend->SupportsPrecision(Precision(DType::kFloat16, DType::kFloat16, std::nullopt))
               .message()),
-      HasSubstr("computes in float32 and bfloat16, not in float16"));
+      HasSubstr("computes in float32, bfloat16 and int8, not in float16"));
 }
 
 }  // namespace

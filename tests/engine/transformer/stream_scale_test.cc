@@ -38,7 +38,7 @@ class GrownCheckpoint final : public ChangedCheckpoint {
     return name.ends_with("DenseReluDense.wo.weight") ||
            name.find(".fc2.") != std::string_view::npos;
   }
-  void Change(std::vector<float>& values) const override {
+  void Change(std::vector<float>& values, int64_t /*width*/) const override {
     for (float& value : values) value *= growth_;
   }
 
