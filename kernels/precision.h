@@ -15,7 +15,7 @@ struct Precision {
   Precision(DType weights_type, DType compute_type, std::optional<DType> cache_type)
       : weights(weights_type), compute(compute_type), cache(cache_type) {}
 
-  DType weights;               // matrices in memory: the weight format
+  DType weights;               // matrices in memory
   DType compute;               // inputs of products; sums are float32
   std::optional<DType> cache;  // keys and values in memory; nullopt: as activations
 
