@@ -47,7 +47,7 @@ void Recorder::Record(Recording& recording, absl::FunctionRef<void()> work) {
     if (recorded.ok() && ended == cudaSuccess && !HasMoved(recording)) {
       cudaGraphInstantiate(&recording.graph, graph, 0);
     }
-    // What a library holds for its kernels it holds for this one too.
+    // The executable graph keeps the user objects that libraries attached to the captured one.
     if (graph != nullptr) cudaGraphDestroy(graph);
   }
   // If the scratch memory moved during the capture, the next call tries again.

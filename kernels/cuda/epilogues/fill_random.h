@@ -9,7 +9,7 @@
 
 namespace beamline::cuda {
 
-// Fills with numbers in [-1, 1), the same ones in every call.
+// Fills with numbers in [-1, 1], the same ones in every call.
 void FillRandom(Device& device, void* data, DType dtype, size_t count);
 
 // Fills the rows of a matrix, and nothing between them. Another seed gives other numbers. Types of
