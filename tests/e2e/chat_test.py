@@ -230,16 +230,22 @@ class ChatTest(unittest.TestCase):
         self.addCleanup(os.close, terminal)
         before = termios.tcgetattr(terminal)
         process = subprocess.Popen(["beamline", "chat", "--model", "chat", "--address", self.server.address], stdin=terminal,
-                                   stdout=subprocess.DEVNULL, stderr=terminal, env={**os.environ, "TERM": "xterm", "HOME": self.folder})
+                                   stdout=subprocess.DEVNULL, stderr=terminal, env={**os.environ, "TERM": "xterm", "HOME": self.folder},
+                                   # The system stops no process of a group whose parents are all gone, as this test's may be.
+                                   preexec_fn=os.setpgrp)
+        self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         self.until(controller, b"> ")
         self.wait_for_editing(terminal, True)
         process.send_signal(signal.SIGTSTP)
-        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        end = time.monotonic() + TIMEOUT_S
+        while os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT | os.WNOHANG) is None:
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.01)
         self.assertEqual(termios.tcgetattr(terminal), before)
         process.send_signal(signal.SIGCONT)
         self.wait_for_editing(terminal, True)
-        process.send_signal(signal.SIGINT)  # to it alone: this test is of the same process group
+        process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(TIMEOUT_S), -signal.SIGINT)
         self.assertEqual(termios.tcgetattr(terminal), before)
 
