@@ -59,13 +59,13 @@ HWY_INLINE VI32 AddProducts(Pairs a, Pairs b, VI32 sums) {
 #endif
 
 #if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3) || HWY_ARCH_ARM_A64
-inline constexpr int kAccumulators = 24;
-inline constexpr int kBlockRows = 8;
+constexpr int kAccumulators = 24;
+constexpr int kBlockRows = 8;
 #else
-inline constexpr int kAccumulators = 12;
-inline constexpr int kBlockRows = 6;
+constexpr int kAccumulators = 12;
+constexpr int kBlockRows = 6;
 #endif
-inline constexpr int kVectorsPerPanel = 2;
+constexpr int kVectorsPerPanel = 2;
 
 int Int8Columns() { return kVectorsPerPanel * static_cast<int>(NumLanes()); }
 int Int8Rows() { return kBlockRows; }

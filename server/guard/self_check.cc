@@ -73,6 +73,7 @@ absl::Status Ends::Connect(int family) {
     reinterpret_cast<sockaddr_in&>(address).sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   }
   auto* const at = reinterpret_cast<sockaddr*>(&address);
+  if (client >= 0) close(client);  // of another family
   const int listener = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   client = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const bool connected = listener >= 0 && client >= 0 && bind(listener, at, size) == 0 &&
@@ -165,7 +166,7 @@ struct Got {
       num_bytes += static_cast<size_t>(std::max<ssize_t>(size, 0));
     }
   }
-  // gRPC acknowledges each SETTINGS frame: so many bytes show that it has read the flood.
+  // gRPC acknowledges each SETTINGS frame. This number of bytes shows that it has read the flood.
   bool has_acknowledged() const { return num_bytes >= size_t{kNumFrames} * kEmptySettings.size(); }
 };
 

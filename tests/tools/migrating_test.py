@@ -29,7 +29,7 @@ NONE = {
     "`return_attention`, `replace_unknowns`, `use_vmap`": ("return_attention", "attentions?$", "unknown", "vmap"),
     "`static_prompt`, `cache_static_prompt`": ("static_prompt",),
     "converters, `ct2-transformers-converter`": ("convert",),
-    "`compute_type` int8, int16, AWQ": ("int8", "int16", "awq", "quanti[sz]"),
+    "`compute_type` int16": ("int16",),
     "`CT2_FORCE_CPU_ISA`, `CT2_USE_MKL`": ("_isa$", "mkl"),
     "`EmbedSparse`, `RerankStream`, with their HTTP twins": ("sparse", "rerank_?stream"),
     "`--hf-api-token`": ("api_token", "hf_token", "hub_token"),

@@ -84,7 +84,7 @@ class Metrics : public EngineObserver, public prometheus::Collectable {
   ConnectionStats& connections() { return connections_; }
   // Written by the server when it starts.
   GuardStats& guard() { return guard_; }
-  // Written by whoever sends spans.
+  // Written by the exporter of spans.
   SpanStats& spans() { return spans_; }
   // Written by the HTTP listener, if there is one.
   HttpStats& http() { return http_; }

@@ -173,7 +173,15 @@ TEST(StoredTypesTest, WhatIsOpenGoesWithWhatIsSet) {
   EXPECT_EQ(TypesOf(options, *checkpoint, true), ModelTypes(DType::kFloat16));
   EXPECT_EQ(TypesOf(options, *checkpoint, false),
             Precision(DType::kFloat16, DType::kFloat32, std::nullopt));
-  options.weights = "int8";  // refused elsewhere
+  options.weights = "int8";
+  EXPECT_EQ(TypesOf(options, *checkpoint, false),
+            Precision(DType::kInt8, DType::kFloat32, std::nullopt));
+  options.compute = "int8";
+  EXPECT_EQ(TypesOf(options, *checkpoint, false), ModelTypes(DType::kInt8));
+  options.weights = "";
+  EXPECT_EQ(TypesOf(options, *checkpoint, false), ModelTypes(DType::kInt8));
+  options.compute = "";
+  options.weights = "int4";  // refused elsewhere
   options.cache = "float16";
   kept.precision.cache = DType::kFloat16;
   EXPECT_EQ(TypesOf(options, *checkpoint, false), kept);

@@ -40,7 +40,7 @@ TEST(TlsHandOver, GivesWhatItHasOnce) {
   EXPECT_EQ(TlsHandOver::Claim().flood, nullptr);
 }
 
-TEST(TlsHandOver, GivesUpWhatNobodyClaims) {
+TEST(TlsHandOver, GivesUpWhatIsNotClaimed) {
   int num_over = 0;
   { const TlsHandOver hand_over({nullptr, std::make_unique<Noted>(num_over)}); }
   EXPECT_EQ(num_over, 1);
