@@ -49,10 +49,10 @@ class Matrix {
 };
 
 inline std::unique_ptr<PackedWeight> RandomWeight(int64_t out_features, int64_t in_features,
-                                                  DType dtype) {
+                                                  const Precision& precision) {
   Matrix values(out_features, in_features, 0.05f);
   const HostMatrix matrix = {.data = values.data(), .rows = out_features, .cols = in_features};
-  auto packed = TheBackend().PackWeight({&matrix, 1}, dtype);
+  auto packed = TheBackend().PackWeight({&matrix, 1}, precision);
   BEAMLINE_CHECK(packed.ok());
   return *std::move(packed);
 }

@@ -5,15 +5,15 @@
 namespace beamline::bench {
 namespace {
 
-void RunMatMul(benchmark::State& state, DType dtype, Activation activation) {
-  if (!TheBackend().SupportsDType(dtype).ok()) {
+void RunMatMul(benchmark::State& state, const Precision& precision, Activation activation) {
+  if (!TheBackend().SupportsPrecision(precision).ok()) {
     state.SkipWithError("this CPU does not compute in the type");
     return;
   }
   const int64_t rows = state.range(0);
   const int64_t in_features = state.range(1);
   const int64_t out_features = state.range(2);
-  const auto weight = RandomWeight(out_features, in_features, dtype);
+  const auto weight = RandomWeight(out_features, in_features, precision);
   Matrix x(rows, in_features);
   Matrix bias(1, out_features);
   Matrix y(rows, out_features);
@@ -37,6 +37,11 @@ void MatMulBFloat16(benchmark::State& state) {
   RunMatMul(state, DType::kBFloat16, Activation::kNone);
 }
 
+void MatMulInt8(benchmark::State& state) { RunMatMul(state, DType::kInt8, Activation::kNone); }
+void MatMulInt8Weights(benchmark::State& state) {
+  RunMatMul(state, Precision(DType::kInt8, DType::kFloat32, std::nullopt), Activation::kNone);
+}
+
 void ProductShapes(benchmark::internal::Benchmark* benchmark) {
   benchmark->UseRealTime();
   for (int64_t rows : {1, 4, 8, 37, 64, 512, 4096}) {
@@ -49,6 +54,8 @@ void ProductShapes(benchmark::internal::Benchmark* benchmark) {
 
 BENCHMARK(MatMulFloat32)->Apply(ProductShapes);
 BENCHMARK(MatMulBFloat16)->Apply(ProductShapes);
+BENCHMARK(MatMulInt8)->Apply(ProductShapes);
+BENCHMARK(MatMulInt8Weights)->Apply(ProductShapes);
 BENCHMARK(MatMulFloat32Gelu)->UseRealTime()->Args({1, 256, 1024})->Args({512, 256, 1024});
 
 }  // namespace
